@@ -141,6 +141,7 @@ const (
 	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // the device no longer answers
 	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // memory errors that ECC could not correct
 	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an XID event after which the device needs a reset
+	QuarantineCause_QUARANTINE_CAUSE_HUNG        QuarantineCause = 5 // a step hung on it or gave a wrong answer, and its self-test failed or hung too
 )
 
 // Enum value maps for QuarantineCause.
@@ -151,6 +152,7 @@ var (
 		2: "QUARANTINE_CAUSE_DEVICE_LOST",
 		3: "QUARANTINE_CAUSE_MEMORY",
 		4: "QUARANTINE_CAUSE_XID",
+		5: "QUARANTINE_CAUSE_HUNG",
 	}
 	QuarantineCause_value = map[string]int32{
 		"QUARANTINE_CAUSE_UNSPECIFIED": 0,
@@ -158,6 +160,7 @@ var (
 		"QUARANTINE_CAUSE_DEVICE_LOST": 2,
 		"QUARANTINE_CAUSE_MEMORY":      3,
 		"QUARANTINE_CAUSE_XID":         4,
+		"QUARANTINE_CAUSE_HUNG":        5,
 	}
 )
 
@@ -2350,6 +2353,60 @@ func (x *DeviceFailed) GetDetail() string {
 	return ""
 }
 
+// DeviceSuspected (event, from a replica to the gpu actor of its device): a step has hung for long,
+// or gave a wrong answer. The device is tested.
+type DeviceSuspected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the replica
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceSuspected) Reset() {
+	*x = DeviceSuspected{}
+	mi := &file_messages_gpu_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceSuspected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceSuspected) ProtoMessage() {}
+
+func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
+func (*DeviceSuspected) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DeviceSuspected) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *DeviceSuspected) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // GpuLease (report) is device memory granted to an owner.
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2363,7 +2420,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2432,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2445,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2435,7 +2492,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2504,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2517,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2518,7 +2575,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2587,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2600,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2580,7 +2637,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2649,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2662,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2641,7 +2698,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2710,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2723,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2882,6 +2939,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\fDeviceFailed\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"?\n" +
+	"\x0fDeviceSuspected\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
@@ -2917,13 +2977,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
-	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\xc6\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_DEVICE_LOST\x10\x02\x12\x1b\n" +
 	"\x17QUARANTINE_CAUSE_MEMORY\x10\x03\x12\x18\n" +
-	"\x14QUARANTINE_CAUSE_XID\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14QUARANTINE_CAUSE_XID\x10\x04\x12\x19\n" +
+	"\x15QUARANTINE_CAUSE_HUNG\x10\x05B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_gpu_proto_rawDescOnce sync.Once
@@ -2938,7 +2999,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -2969,51 +3030,52 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*EvictWeights)(nil),          // 26: troupe.v1.EvictWeights
 	(*EvictWeightsResult)(nil),    // 27: troupe.v1.EvictWeightsResult
 	(*DeviceFailed)(nil),          // 28: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 29: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 30: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 31: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 32: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 33: troupe.v1.GrowKV
-	(*Refused)(nil),               // 34: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(Level)(0),                    // 36: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
+	(*DeviceSuspected)(nil),       // 29: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 30: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 31: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 32: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 33: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 34: troupe.v1.GrowKV
+	(*Refused)(nil),               // 35: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(Level)(0),                    // 37: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 39: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	34, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	34, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	35, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	35, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	36, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
 	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	34, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	29, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	30, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
 	17, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
 	18, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
 	20, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
 	16, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
 	15, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	36, // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	37, // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	38, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
 	2,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	38, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	38, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
 	19, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	38, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
 	21, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
 	14, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	34, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	35, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
 	14, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	34, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	35, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
 	14, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	34, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	34, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	35, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	39, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	38, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	35, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
 	33, // [33:33] is the sub-list for method output_type
 	33, // [33:33] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
@@ -3058,7 +3120,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

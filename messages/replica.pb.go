@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1273,10 +1274,13 @@ type ReplicaStatus struct {
 	KvOffloadReady       bool                   `protobuf:"varint,53,opt,name=kv_offload_ready,json=kvOffloadReady,proto3" json:"kv_offload_ready,omitempty"`                   // the weights are fingerprinted, so that blocks can be offloaded and restored
 	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of the loaded weights
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
-	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
-	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
-	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
+	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`     // with FAILED: the revision of the files in the folder, if it is not the deployment's
+	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                      // with FAILED
+	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                    // ACTIVE, or STANDBY in state STANDBY; unspecified before
+	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`           // why the serving replica could not be reloaded: its files are missing or changed
+	Fault                *ReplicaFault          `protobuf:"bytes,90,opt,name=fault,proto3" json:"fault,omitempty"`                                          // unset: its steps end in time, and its canary gives the expected token
+	HungSteps            uint64                 `protobuf:"varint,91,opt,name=hung_steps,json=hungSteps,proto3" json:"hung_steps,omitempty"`                // steps that took far longer than expected
+	CanaryFailures       uint64                 `protobuf:"varint,92,opt,name=canary_failures,json=canaryFailures,proto3" json:"canary_failures,omitempty"` // canaries that gave another token than the first, or crashed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -1675,6 +1679,97 @@ func (x *ReplicaStatus) GetFolderFault() string {
 	return ""
 }
 
+func (x *ReplicaStatus) GetFault() *ReplicaFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *ReplicaStatus) GetHungSteps() uint64 {
+	if x != nil {
+		return x.HungSteps
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetCanaryFailures() uint64 {
+	if x != nil {
+		return x.CanaryFailures
+	}
+	return 0
+}
+
+// ReplicaFault (report): a step of the replica hangs, or its canary gave a wrong answer. Routers avoid
+// the replica, and its sequences continue elsewhere.
+type ReplicaFault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Detail        string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`     // the deployment replaces the replica
+	Corrupt       bool                   `protobuf:"varint,4,opt,name=corrupt,proto3" json:"corrupt,omitempty"` // its answers are wrong, so its weights are not used again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaFault) Reset() {
+	*x = ReplicaFault{}
+	mi := &file_messages_replica_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaFault) ProtoMessage() {}
+
+func (x *ReplicaFault) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaFault.ProtoReflect.Descriptor instead.
+func (*ReplicaFault) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReplicaFault) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ReplicaFault) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReplicaFault) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *ReplicaFault) GetCorrupt() bool {
+	if x != nil {
+		return x.Corrupt
+	}
+	return false
+}
+
 // EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
 type EngineReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1686,7 +1781,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1793,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1806,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1741,7 +1836,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1848,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1861,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1809,7 +1904,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1916,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1929,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -1923,7 +2018,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2030,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2043,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2032,7 +2127,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2139,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2152,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2083,7 +2178,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2190,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2203,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2129,7 +2224,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2236,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2249,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2182,7 +2277,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x81\x04\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x81\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2275,7 +2370,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xd3\x0f\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2336,7 +2431,16 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
 	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
-	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\x12-\n" +
+	"\x05fault\x18Z \x01(\v2\x17.troupe.v1.ReplicaFaultR\x05fault\x12\x1d\n" +
+	"\n" +
+	"hung_steps\x18[ \x01(\x04R\thungSteps\x12'\n" +
+	"\x0fcanary_failures\x18\\ \x01(\x04R\x0ecanaryFailures\"\x88\x01\n" +
+	"\fReplicaFault\x12\x16\n" +
+	"\x06detail\x18\x01 \x01(\tR\x06detail\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\x12\x18\n" +
+	"\acorrupt\x18\x04 \x01(\bR\acorrupt\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
 	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
@@ -2395,81 +2499,85 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_messages_replica_proto_goTypes = []any{
-	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
-	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
-	(*StartReplica)(nil),         // 2: troupe.v1.StartReplica
-	(*StartReplicaResult)(nil),   // 3: troupe.v1.StartReplicaResult
-	(*ReplicaStarted)(nil),       // 4: troupe.v1.ReplicaStarted
-	(*StopReplica)(nil),          // 5: troupe.v1.StopReplica
-	(*StopReplicaResult)(nil),    // 6: troupe.v1.StopReplicaResult
-	(*ReplicaStopped)(nil),       // 7: troupe.v1.ReplicaStopped
-	(*RestartReplica)(nil),       // 8: troupe.v1.RestartReplica
-	(*RestartReplicaResult)(nil), // 9: troupe.v1.RestartReplicaResult
-	(*ListReplicas)(nil),         // 10: troupe.v1.ListReplicas
-	(*ListReplicasResult)(nil),   // 11: troupe.v1.ListReplicasResult
-	(*ReplicaChanged)(nil),       // 12: troupe.v1.ReplicaChanged
-	(*ConfirmRevision)(nil),      // 13: troupe.v1.ConfirmRevision
-	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
-	(*ReplicaDrained)(nil),       // 15: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 16: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 17: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 18: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 19: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
-	(*StepAborted)(nil),          // 22: troupe.v1.StepAborted
-	(*StepDone)(nil),             // 23: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
-	(*ActorRef)(nil),             // 26: troupe.v1.ActorRef
-	(*Refused)(nil),              // 27: troupe.v1.Refused
-	(WeightsFate)(0),             // 28: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),        // 29: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 30: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 31: troupe.v1.AdapterCounts
-	(Level)(0),                   // 32: troupe.v1.Level
-	(*SamplingParams)(nil),       // 33: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 34: troupe.v1.TokenLogprobs
+	(ReplicaState)(0),             // 0: troupe.v1.ReplicaState
+	(*ReplicaSpec)(nil),           // 1: troupe.v1.ReplicaSpec
+	(*StartReplica)(nil),          // 2: troupe.v1.StartReplica
+	(*StartReplicaResult)(nil),    // 3: troupe.v1.StartReplicaResult
+	(*ReplicaStarted)(nil),        // 4: troupe.v1.ReplicaStarted
+	(*StopReplica)(nil),           // 5: troupe.v1.StopReplica
+	(*StopReplicaResult)(nil),     // 6: troupe.v1.StopReplicaResult
+	(*ReplicaStopped)(nil),        // 7: troupe.v1.ReplicaStopped
+	(*RestartReplica)(nil),        // 8: troupe.v1.RestartReplica
+	(*RestartReplicaResult)(nil),  // 9: troupe.v1.RestartReplicaResult
+	(*ListReplicas)(nil),          // 10: troupe.v1.ListReplicas
+	(*ListReplicasResult)(nil),    // 11: troupe.v1.ListReplicasResult
+	(*ReplicaChanged)(nil),        // 12: troupe.v1.ReplicaChanged
+	(*ConfirmRevision)(nil),       // 13: troupe.v1.ConfirmRevision
+	(*DrainReplica)(nil),          // 14: troupe.v1.DrainReplica
+	(*ReplicaDrained)(nil),        // 15: troupe.v1.ReplicaDrained
+	(*GetReplica)(nil),            // 16: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),         // 17: troupe.v1.ReplicaStatus
+	(*ReplicaFault)(nil),          // 18: troupe.v1.ReplicaFault
+	(*EngineReady)(nil),           // 19: troupe.v1.EngineReady
+	(*RunStep)(nil),               // 20: troupe.v1.RunStep
+	(*StepSequence)(nil),          // 21: troupe.v1.StepSequence
+	(*RunStepResult)(nil),         // 22: troupe.v1.RunStepResult
+	(*StepAborted)(nil),           // 23: troupe.v1.StepAborted
+	(*StepDone)(nil),              // 24: troupe.v1.StepDone
+	(*SampledToken)(nil),          // 25: troupe.v1.SampledToken
+	(PriorityClass)(0),            // 26: troupe.v1.PriorityClass
+	(*ActorRef)(nil),              // 27: troupe.v1.ActorRef
+	(*Refused)(nil),               // 28: troupe.v1.Refused
+	(WeightsFate)(0),              // 29: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),         // 30: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),           // 31: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),         // 32: troupe.v1.AdapterCounts
+	(Level)(0),                    // 33: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*SamplingParams)(nil),        // 35: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),         // 36: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	26, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
 	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	26, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	27, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	28, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	27, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	28, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	29, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
 	7,  // 8: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	27, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	28, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 10: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	28, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	27, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 13: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	27, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	28, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
 	17, // 15: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	27, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	28, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
 	0,  // 17: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	26, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	29, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	30, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	31, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	27, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	32, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	20, // 24: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	33, // 25: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 26: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 27: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 28: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 29: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	34, // 30: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	27, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	30, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	31, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	32, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	28, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	33, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	18, // 24: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
+	34, // 25: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
+	21, // 26: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	35, // 27: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	24, // 28: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	28, // 29: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	23, // 30: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	25, // 31: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	36, // 32: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2493,7 +2601,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[21].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -2504,7 +2612,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,7 +31,8 @@
 //	                any                                            same        keep it
 //	drain           serving                                        draining    publish; advance
 //	                any                                            same        advance
-//	submit          serving                                        same        accept or refuse
+//	submit          serving                        faulty          same        refuse
+//	                serving                                        same        accept or refuse
 //	                any                                            same        refuse
 //	check-folder    confirming, serving, draining                  same        check the folder
 //	folder-checked  confirming, serving, draining  changed         same        set the timer; report
@@ -101,6 +102,30 @@
 //	pool-ready     starting, ready                     ready        send the pins in effect
 //	halt           any                                 no adapters  —
 //
+// # Faults
+//
+// While a step is in flight, a timer checks once a second how long it has taken. The bound of a
+// step is 20 times the time that steps of its size have taken, and at least the step timeout;
+// pace.go has the estimate. The time for which this process stalled does not count. A step beyond
+// its bound hangs: the replica interrupts all sequences and accepts none until the step ends. An
+// idle replica sends itself a canary, a request for one token, and compares the token with that of
+// the first canary.
+//
+//	event         state                          guard             next       effects
+//	mapped        unwatched                      the watch is on   sound      set the timer
+//	              unwatched                                        same       —
+//	watch         sound                          the step is late  hung       interrupt all; publish
+//	              sound                          a canary is due   same       submit a canary; advance
+//	              hung                           hung for long     overdue    suspect; publish
+//	              sound, hung, overdue, corrupt                    same       set the timer
+//	step-over     sound                                            same       learn its time
+//	              hung, overdue                                    sound      learn its time; publish
+//	              unwatched, corrupt                               same       —
+//	canary-wrong  sound                                            corrupt    interrupt all; suspect; publish
+//	halt          any                                              unwatched  —
+//
+// Each check also sets the timer of the next one. Suspect: the device is tested.
+//
 // # Invariants
 //
 // Checked by name in TestInvariants:
@@ -121,5 +146,8 @@
 //   - pinned: a pin ends only between two steps
 //   - stopped: after Stop there is no step, no token and no accepted sequence
 //   - free: when no sequence is left, every block is free
+//   - late: a replica becomes faulty only when a step has taken its bound, or a canary failed; from
+//     then on it has no sequence until the step ends
+//   - canary: a canary runs alone, has no session, and is not counted as work of clients
 //   - ignored: an ignored event changes nothing
 package replica

@@ -158,5 +158,5 @@ func (d *driver) abort() []Effect {
 	if p, _ := d.m.batch.Progress(d.m.current.entries[at].ID); !p.Restoring {
 		return nil
 	}
-	return d.m.StepAborted(d.m.current.step, at, "late")
+	return d.m.StepAborted(d.m.current.step, at, "late", d.now)
 }

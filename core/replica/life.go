@@ -70,6 +70,8 @@ func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
 		return m.on(event{kind: evCheckFolder})
 	case KVTimer:
 		return m.on(event{kind: evReportKV})
+	case WatchTimer:
+		return m.on(event{kind: evWatch, now: now})
 	case LeaseTimer:
 		return m.on(event{kind: evRetryLease})
 	case AnnounceTimer:
@@ -139,7 +141,7 @@ func (m *Machine) adopted(e *event) {
 			MaxWait: adapterMaxWait}, m.pins)
 	}
 	m.add(Open{})
-	m.raise(event{kind: evMapped})
+	m.raise(event{kind: evMapped, now: e.now})
 }
 
 func (m *Machine) engineReady(e *event) {

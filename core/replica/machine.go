@@ -23,6 +23,8 @@ type Config struct {
 	MaxAdapters  int    // 0: sequences with adapters are refused
 	Router       bool   // blocks are announced to a router
 	CheckFolder  bool   // the model folder is checked
+	Watch        Watch
+	Canary       Canary // of an earlier incarnation
 }
 
 // Model is what the device loaded.
@@ -61,6 +63,7 @@ type Machine struct {
 	step   StepState
 	memory MemoryState
 	lease  PoolState
+	fault  FaultState
 
 	model         Model
 	confirmed     string // revision that the deployment confirmed
@@ -79,6 +82,12 @@ type Machine struct {
 	steps    uint64
 	lastStep time.Time // start of the last step
 	shrink   shrink
+
+	pace       pace
+	watchDue   time.Time // when the timer of the watch fires
+	cause      Fault     // set while the replica is faulty
+	canary     Canary
+	lastCanary time.Time
 
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
@@ -108,6 +117,7 @@ type inflight struct {
 	step    uint64
 	prompt  uint64 // number of prompt tokens
 	began   time.Time
+	stalled time.Duration // of the time since began, how long this process stalled
 }
 
 // shrink is the last command to shrink the KV memory.
@@ -119,6 +129,7 @@ type shrink struct {
 // Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
+	HungSteps, CanaryFailures                                                          uint64
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -140,7 +151,7 @@ type event struct {
 
 // New returns a machine in state Created.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, sequences: make(map[string]*sequence)}
+	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, canary: cfg.Canary, sequences: make(map[string]*sequence)}
 }
 
 // State returns the state of the life cycle.

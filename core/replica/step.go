@@ -79,7 +79,9 @@ func (m *Machine) runStep(e *event) {
 	m.publishBlocks()
 	m.steps++
 	m.pool.Tick()
-	m.lastStep = e.now
+	if !isCanary(e.entries) {
+		m.lastStep = e.now
+	}
 	m.current = inflight{entries: e.entries, step: m.steps, prompt: m.promptTokens(e.entries), began: e.now}
 	m.totals.TokensIn += m.current.prompt
 	m.add(RunStep{m.steps, e.entries})
@@ -88,6 +90,9 @@ func (m *Machine) runStep(e *event) {
 // promptTokens returns the number of tokens in a step that belong to prompts. The others were
 // generated.
 func (m *Machine) promptTokens(entries []batch.Entry) (n uint64) {
+	if isCanary(entries) {
+		return 0
+	}
 	for _, e := range entries {
 		prompt, _, _ := m.batch.Sequence(e.ID)
 		n += uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
@@ -125,15 +130,21 @@ func (m *Machine) stepDone(e *event) {
 		}
 	}
 	m.dropNotFinite(entries, e)
-	m.emit(entries, m.batch.Done(entries, e.sampled))
+	m.emit(entries, m.batch.Done(entries, e.sampled), e)
 	m.reportSoon()
 	m.add(StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
 // emit sends tokens to their sessions and drops the sequences that end. A stop token ends a
 // sequence and is not part of the output.
-func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
+func (m *Machine) emit(entries []batch.Entry, all []batch.Emission, done *event) {
 	if len(all) == 0 {
+		return
+	}
+	if isCanary(entries) {
+		m.batch.Drop(canaryID)
+		m.canaryDone(all[0].Token, len(done.notFinite) == 0, done.now)
 		return
 	}
 	m.add(Emit{entries, all})
@@ -186,8 +197,11 @@ func (m *Machine) endNotFinite(id string, now time.Time) {
 }
 
 // measurePrefill records the duration of a step with a prefill, unless it may have waited at a
-// gate.
+// gate. A hung step and a canary say nothing about prefills.
 func (m *Machine) measurePrefill(now time.Time) {
+	if m.Faulty() || isCanary(m.current.entries) {
+		return
+	}
 	tokens, prefills := 0, false
 	for _, e := range m.current.entries {
 		if e.Restoring {
@@ -203,8 +217,8 @@ func (m *Machine) measurePrefill(now time.Time) {
 }
 
 // StepAborted reports that a step was aborted because the gate of an entry failed.
-func (m *Machine) StepAborted(step uint64, entry int, why string) []Effect {
-	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why})
+func (m *Machine) StepAborted(step uint64, entry int, why string, now time.Time) []Effect {
+	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why, now: now})
 }
 
 // stepAborted plans the next step without the sequence of the failed gate. That sequence waits for
@@ -214,9 +228,13 @@ func (m *Machine) stepAborted(e *event) {
 	m.totals.TokensIn -= m.current.prompt
 	m.batch.RestoreFailed(id)
 	m.add(StepAborted{id, e.id}, StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
-func (m *Machine) repeat(*event) { m.add(RepeatStep{}) }
+func (m *Machine) repeat(e *event) {
+	m.current.began, m.current.stalled = e.now, 0
+	m.add(RepeatStep{})
+}
 
 // isolate makes the entries of a crashing step run one by one, to find the one that causes the
 // crash.
@@ -226,8 +244,12 @@ func (m *Machine) isolate(*event) {
 }
 
 // dropPoison drops a sequence that crashes the engine when it runs alone.
-func (m *Machine) dropPoison(*event) {
+func (m *Machine) dropPoison(e *event) {
 	id := m.current.entries[0].ID
+	m.raise(event{kind: evStepOver, now: e.now})
+	if id == canaryID {
+		m.canaryFailed("the engine crashes on it", e.now)
+	}
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
 	m.drop(id, "the engine crashes on it")

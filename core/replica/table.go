@@ -63,6 +63,7 @@ var lifeTable = table.New("replica", []row[State]{
 	{anyState, evConfirmed, always, same, (*Machine).confirm, "keep it"},
 	{[]State{Serving}, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
+	{[]State{Serving}, evSubmit, isFaulty, same, (*Machine).refuseSubmission, "refuse"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
 	{anyState, evSubmit, always, same, (*Machine).refuseSubmission, "refuse"},
 	{serviced, evCheckFolder, always, same, (*Machine).checkFolder, "check the folder"},
@@ -157,10 +158,14 @@ func (m *Machine) dispatch(e *event) {
 			apply(m, leaseTable, &m.lease, e)
 		}
 		apply(m, memoryTable, &m.memory, e)
+		apply(m, faultTable, &m.fault, e)
 	case k == evHalt:
 		apply(m, stepTable, &m.step, e)
 		apply(m, memoryTable, &m.memory, e)
 		apply(m, leaseTable, &m.lease, e)
+		apply(m, faultTable, &m.fault, e)
+	default:
+		apply(m, faultTable, &m.fault, e)
 	}
 }
 

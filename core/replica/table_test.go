@@ -12,5 +12,6 @@ func TestTables(t *testing.T) {
 	transitions.Documented(t, "state", stepTable, transitions.Named(map[string][]StepState{"any": anyStep}))
 	transitions.Documented(t, "state", memoryTable, transitions.Named(map[string][]MemoryState{"any": anyMemory}))
 	transitions.Documented(t, "state", leaseTable, transitions.Named(map[string][]PoolState{"any": anyLease}))
-	transitions.Sound(t, lifeTable, stepTable, memoryTable, leaseTable)
+	transitions.Documented(t, "state", faultTable, transitions.Named(map[string][]FaultState{"any": anyFault}))
+	transitions.Sound(t, lifeTable, stepTable, memoryTable, leaseTable, faultTable)
 }

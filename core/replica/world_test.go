@@ -2,6 +2,7 @@ package replica
 
 import (
 	"reflect"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -26,6 +27,8 @@ type world struct {
 	drained bool                 // Drained was sent since the last Drain
 	shown   State                // last state that was published
 	told    bool                 // that state was published
+	faulty  bool                 // published too
+	wrong   bool                 // a canary gave a wrong answer
 	held2   string               // sequence that is held, as during a migration
 }
 
@@ -37,7 +40,9 @@ func newWorld(t *rapid.T) *world {
 		told: true}
 	cfg := Config{MaxSequences: rapid.IntRange(1, 3).Draw(t, "places"), MaxWaiting: 2,
 		Revision: w.digestOf("requested"), Confirmed: w.digestOf("kept"), Router: rapid.Bool().Draw(t, "router"),
-		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters")}
+		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters"),
+		Watch: Watch{StepTimeout: time.Duration(rapid.IntRange(0, 3).Draw(t, "step timeout")) * time.Second,
+			HungTimeout: 3 * time.Second, Canary: time.Duration(rapid.IntRange(0, 3).Draw(t, "canary")) * time.Second}}
 	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
 	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
 		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
@@ -55,6 +60,7 @@ type snapshot struct {
 	step                  StepState
 	memory                MemoryState
 	lease                 PoolState
+	fault                 FaultState
 	sequences, isolated   int
 	running, waiting      int
 	steps, current        uint64
@@ -67,8 +73,8 @@ type snapshot struct {
 
 func (w *world) snapshot() snapshot {
 	m := w.m
-	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, sequences: len(m.sequences),
-		isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
+	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, fault: m.fault,
+		sequences: len(m.sequences), isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
 		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
 	if m.batch != nil {
 		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()
@@ -78,7 +84,7 @@ func (w *world) snapshot() snapshot {
 
 // event carries out an event and everything that follows from it.
 func (w *world) event(event func() []Effect) {
-	before, shown := w.snapshot(), visible(w.m.State())
+	before, shown, faulty := w.snapshot(), visible(w.m.State()), w.m.Faulty()
 	w.out = nil
 	effects := event()
 	if len(effects) == 1 {
@@ -86,7 +92,7 @@ func (w *world) event(event func() []Effect) {
 			w.Fatalf("ignored: %v: changed %+v to %+v", effects[0], before, w.snapshot())
 		}
 	}
-	if now := visible(w.m.State()); now != shown && w.m.State() != Stopping {
+	if now := visible(w.m.State()); (now != shown || w.m.Faulty() != faulty) && w.m.State() != Stopping {
 		w.told = false
 	}
 	w.do(effects)
@@ -171,6 +177,8 @@ func (w *world) checkRest(e Effect) {
 		}
 	case SendPin:
 		w.pins = append(w.pins, e.Name)
+	case FaultBegan:
+		w.checkFault(e)
 	case AnswerOffers:
 		if w.running {
 			w.Fatal("one step: offers are answered during a step")
@@ -178,9 +186,26 @@ func (w *world) checkRest(e Effect) {
 	}
 }
 
+// checkFault checks that the replica has a reason to leave service.
+func (w *world) checkFault(e FaultBegan) {
+	if e.Corrupt {
+		if !w.wrong {
+			w.Fatal("late: corrupt without a wrong canary")
+		}
+		return
+	}
+	took := w.now.Sub(w.m.current.began)
+	if !w.running || w.m.cfg.Watch.StepTimeout == 0 || took < w.m.cfg.Watch.StepTimeout {
+		w.Fatalf("late: hung after %s, in flight: %t", took, w.running)
+	}
+}
+
 // checkAccepted checks that the replica may accept a sequence.
 func (w *world) checkAccepted() {
 	own := w.model.RevisionDigest
+	if w.m.Faulty() {
+		w.Fatal("late: a faulty replica accepts a sequence")
+	}
 	if w.m.State() != Serving || own != "" && own != w.m.cfg.Revision && !w.confirmed[own] {
 		w.Fatalf("serving: accepted in %s, with revision %q, confirmed %v", w.m.State(), own, w.confirmed)
 	}
@@ -193,6 +218,11 @@ func (w *world) checkStep() {
 	}
 	if w.m.State() == Stopping || w.m.State() < Confirming {
 		w.Fatalf("stopped: a step starts in %s", w.m.State())
+	}
+	for _, e := range w.m.current.entries {
+		if e.ID == canaryID && len(w.m.current.entries) > 1 {
+			w.Fatal("canary: others are in its step")
+		}
 	}
 	w.running = true
 }
@@ -207,6 +237,9 @@ func (w *world) checkReported() {
 
 func (w *world) checkEmit(e Emit) {
 	for _, t := range e.Tokens {
+		if t.ID == canaryID {
+			w.Fatal("canary: its token is sent to a session")
+		}
 		p := w.next[t.ID]
 		if p == nil {
 			w.Fatalf("one end: %s has ended and gets token %d", t.ID, t.Index)
@@ -247,6 +280,13 @@ func (w *world) checkState() {
 	}
 	if m.step == Isolating && len(m.isolated) == 0 || m.step < Isolating && len(m.isolated) > 0 {
 		w.Fatalf("isolated: %s with %d entries", m.step, len(m.isolated))
+	}
+	if m.Faulty() && len(m.sequences) > 0 {
+		w.Fatalf("late: %s with %d sequences", m.fault, len(m.sequences))
+	}
+	if s := m.Status(); s.Running < 0 || s.Waiting < 0 || s.Fault != nil != m.Faulty() ||
+		len(m.sequences) == 0 && w.held2 == "" && s.Running+s.Waiting > 0 && m.state != Stopping {
+		w.Fatalf("canary: status %+v with %d sequences", s, len(m.sequences))
 	}
 	serving := m.state == Confirming || m.state == Serving || m.state == Draining
 	if serving != (m.step != Halted) {

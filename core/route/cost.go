@@ -84,6 +84,8 @@ func (s *slot) exclusion(r Request) Exclusion {
 		return HasFailed
 	case s.State != Serving:
 		return IsLoading
+	case s.Faulty:
+		return IsFaulty
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
 		return OtherRevision
 	case slices.Contains(r.Avoid, s.Name):

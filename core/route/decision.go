@@ -42,13 +42,14 @@ const (
 	OtherRevision
 	IsDraining
 	IsLoading
+	IsFaulty
 	HasFailed
 )
 
 // String returns the reason as text; it is empty for Eligible.
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
-		"has other weights than those that began the request", "draining", "loading", "failed"}[e]
+		"has other weights than those that began the request", "draining", "loading", "faulty", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {

@@ -17,13 +17,13 @@ import (
 func Props(cfg Config) *actor.Props {
 	var kept kept
 	m := wire.Config(cfg.Spec)
-	m.Router, m.CheckFolder = cfg.Router != nil, cfg.CheckFolder != nil
+	m.Router, m.CheckFolder, m.Watch = cfg.Router != nil, cfg.CheckFolder != nil, cfg.Watch
 	if cfg.Adapters == nil {
 		m.MaxAdapters = 0
 	}
 	return supervise.Props(func() actor.Actor {
 		kept.incarnation++
-		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
+		m.Incarnation, m.Confirmed, m.Canary = kept.incarnation, kept.revision, kept.canary
 		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
@@ -33,6 +33,7 @@ type kept struct {
 	incarnation uint64
 	loads       uint64 // number of loads of the weights, without adoptions
 	revision    string // confirmed by the deployment
+	canary      core.Canary
 }
 
 type replica struct {
