@@ -74,7 +74,8 @@ type snapshot struct {
 func (w *world) snapshot() snapshot {
 	m := w.m
 	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, fault: m.fault,
-		sequences: len(m.sequences), isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
+		sequences: len(m.sequences), isolated: len(m.isolated), steps: m.steps, current: m.current.step,
+		shrink: m.shrink, drain: m.drain,
 		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
 	if m.batch != nil {
 		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()

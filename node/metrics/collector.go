@@ -37,6 +37,8 @@ func (c Collector) Describe(to chan<- *prometheus.Desc) {
 		to <- d
 	}
 	to <- notFinite
+	to <- hungSteps
+	to <- canaryFailures
 }
 
 // Collect implements prometheus.Collector.
@@ -47,6 +49,7 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 		collectHBM(to, replicas)
 		collectAdapters(to, replicas)
 		collectNotFinite(to, replicas)
+		collectFaults(to, replicas)
 	}
 	all, err := c.Source.Tiers(ctx)
 	if err != nil {
