@@ -7,10 +7,10 @@ import (
 )
 
 var (
-	hungSteps = prometheus.NewDesc("troupe_steps_hung_total",
+	hungSteps = prometheus.NewDesc("troupe_replica_hung_steps_total",
 		"Steps that took far longer than expected; replicas.list has the fault of a replica.",
 		[]string{"model", "replica"}, nil)
-	canaryFailures = prometheus.NewDesc("troupe_canary_failures_total",
+	canaryFailures = prometheus.NewDesc("troupe_replica_canary_failures_total",
 		"Checks of idle replicas that gave another token than the first one, or crashed the engine.",
 		[]string{"model", "replica"}, nil)
 )
