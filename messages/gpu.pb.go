@@ -150,6 +150,7 @@ const (
 	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // the device no longer answers
 	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // memory errors that ECC could not correct
 	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an XID event after which the device needs a reset
+	QuarantineCause_QUARANTINE_CAUSE_HUNG        QuarantineCause = 5 // a step hung on it or gave a wrong answer, and its self-test failed or hung too
 )
 
 // Enum value maps for QuarantineCause.
@@ -160,6 +161,7 @@ var (
 		2: "QUARANTINE_CAUSE_DEVICE_LOST",
 		3: "QUARANTINE_CAUSE_MEMORY",
 		4: "QUARANTINE_CAUSE_XID",
+		5: "QUARANTINE_CAUSE_HUNG",
 	}
 	QuarantineCause_value = map[string]int32{
 		"QUARANTINE_CAUSE_UNSPECIFIED": 0,
@@ -167,6 +169,7 @@ var (
 		"QUARANTINE_CAUSE_DEVICE_LOST": 2,
 		"QUARANTINE_CAUSE_MEMORY":      3,
 		"QUARANTINE_CAUSE_XID":         4,
+		"QUARANTINE_CAUSE_HUNG":        5,
 	}
 )
 
@@ -2761,6 +2764,60 @@ func (x *DeviceFailed) GetDetail() string {
 	return ""
 }
 
+// DeviceSuspected (event, from a replica to the gpu actor of its device): a step has hung for long,
+// or gave a wrong answer. The device is tested.
+type DeviceSuspected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the replica
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceSuspected) Reset() {
+	*x = DeviceSuspected{}
+	mi := &file_messages_gpu_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceSuspected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceSuspected) ProtoMessage() {}
+
+func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
+func (*DeviceSuspected) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DeviceSuspected) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *DeviceSuspected) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // GpuLease (report) is device memory granted to an owner.
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2774,7 +2831,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +2843,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +2856,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2848,7 +2905,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +2917,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +2930,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2945,7 +3002,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3014,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3027,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -3007,7 +3064,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3076,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3089,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -3068,7 +3125,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3137,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3150,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3344,6 +3401,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\fDeviceFailed\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"?\n" +
+	"\x0fDeviceSuspected\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
@@ -3384,13 +3444,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
 	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
-	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\xc6\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_DEVICE_LOST\x10\x02\x12\x1b\n" +
 	"\x17QUARANTINE_CAUSE_MEMORY\x10\x03\x12\x18\n" +
-	"\x14QUARANTINE_CAUSE_XID\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14QUARANTINE_CAUSE_XID\x10\x04\x12\x19\n" +
+	"\x15QUARANTINE_CAUSE_HUNG\x10\x05B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_gpu_proto_rawDescOnce sync.Once
@@ -3405,7 +3466,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -3440,32 +3501,33 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*EvictWeights)(nil),          // 30: troupe.v1.EvictWeights
 	(*EvictWeightsResult)(nil),    // 31: troupe.v1.EvictWeightsResult
 	(*DeviceFailed)(nil),          // 32: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 33: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 34: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 35: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 36: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 37: troupe.v1.GrowKV
-	(*Refused)(nil),               // 38: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(Level)(0),                    // 40: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 42: troupe.v1.PriorityClass
+	(*DeviceSuspected)(nil),       // 33: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 34: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 35: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 36: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 37: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 38: troupe.v1.GrowKV
+	(*Refused)(nil),               // 39: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(Level)(0),                    // 41: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 43: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	38, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	39, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	38, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	39, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	39, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	39, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	39, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	39, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	40, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	40, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	40, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	40, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	38, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	39, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	33, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	34, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
 	21, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
 	22, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
 	24, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
@@ -3475,28 +3537,28 @@ var file_messages_gpu_proto_depIdxs = []int32{
 	18, // 20: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
 	1,  // 21: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
 	9,  // 22: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	39, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	40, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
 	14, // 24: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	38, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	39, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	40, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	41, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	39, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	40, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	41, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	42, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
 	2,  // 29: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	41, // 30: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	41, // 31: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	42, // 30: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	42, // 31: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
 	23, // 32: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	41, // 33: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	42, // 33: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
 	25, // 34: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
 	14, // 35: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	38, // 36: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	39, // 36: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
 	14, // 37: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	38, // 38: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	39, // 38: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
 	14, // 39: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	38, // 40: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	42, // 41: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	41, // 42: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	39, // 43: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	38, // 44: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	39, // 40: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	43, // 41: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	42, // 42: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	40, // 43: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	39, // 44: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
 	45, // [45:45] is the sub-list for method output_type
 	45, // [45:45] is the sub-list for method input_type
 	45, // [45:45] is the sub-list for extension type_name
@@ -3545,7 +3607,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -153,6 +153,8 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onObserved(ctx, msg)
 	case *messages.DeviceFailed:
 		d.onDeviceFailed(ctx, msg)
+	case *messages.DeviceSuspected:
+		d.performHealth(ctx, d.quarantine.Suspect(msg.GetDetail(), supervise.Now(ctx)))
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
 	case *messages.SwitchGpu:

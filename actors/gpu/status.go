@@ -19,6 +19,7 @@ var causes = map[health.Cause]messages.QuarantineCause{
 	health.Lost:     messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
 	health.Memory:   messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY,
 	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+	health.Hung:     messages.QuarantineCause_QUARANTINE_CAUSE_HUNG,
 }
 
 func (d *device) status(ctx actor.Context) *messages.GpuStatus {

@@ -148,6 +148,20 @@ type (
 	Advance struct{}
 )
 
+// Faults.
+type (
+	// FaultBegan and FaultEnded report that the replica leaves service and returns to it.
+	FaultBegan struct{ Fault }
+	FaultEnded struct {
+		Detail string
+		After  time.Duration
+	}
+	// Suspect reports to the device that it may be broken.
+	Suspect struct{ Detail string }
+	// KeepCanary keeps the answer to the first canary across restarts of the actor.
+	KeepCanary struct{ Canary }
+)
+
 // KV memory.
 type (
 	// ReportKV reports the number of blocks that the replica has, needs at least, and could use in
@@ -234,6 +248,10 @@ func (Emit) isEffect()             {}
 func (StepEnded) isEffect()        {}
 func (AnswerOffers) isEffect()     {}
 func (Advance) isEffect()          {}
+func (FaultBegan) isEffect()       {}
+func (FaultEnded) isEffect()       {}
+func (Suspect) isEffect()          {}
+func (KeepCanary) isEffect()       {}
 func (ReportKV) isEffect()         {}
 func (KVShrunk) isEffect()         {}
 func (Resized) isEffect()          {}

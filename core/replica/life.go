@@ -77,6 +77,8 @@ func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
 		return m.on(event{kind: evCheckFolder})
 	case KVTimer:
 		return m.on(event{kind: evReportKV, now: now})
+	case WatchTimer:
+		return m.on(event{kind: evWatch, now: now})
 	case LeaseTimer:
 		return m.on(event{kind: evRetryLease})
 	case AnnounceTimer:
@@ -149,7 +151,7 @@ func (m *Machine) adopted(e *event) {
 			MaxWait: adapterMaxWait}, m.pins)
 	}
 	m.add(Open{})
-	m.raise(event{kind: evMapped})
+	m.raise(event{kind: evMapped, now: e.now})
 }
 
 func (m *Machine) engineReady(e *event) {
@@ -192,6 +194,7 @@ func (m *Machine) confirmServes(e *event) {
 }
 
 func (m *Machine) drainServing(e *event) {
+	m.dropCanary()
 	m.enter(e.now)
 	m.drainRequested(e)
 }

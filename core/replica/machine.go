@@ -25,6 +25,8 @@ type Config struct {
 	CheckFolder  bool    // the model folder is checked
 	Standby      bool    // it is to be on standby once it has started
 	Weight       float64 // of its turns; 0 counts as 1
+	Watch        Watch
+	Canary       Canary // of an earlier incarnation
 }
 
 // Model is what the device loaded.
@@ -64,6 +66,7 @@ type Machine struct {
 	memory    MemoryState
 	lease     PoolState
 	turnState TurnState
+	fault     FaultState
 
 	model         Model
 	confirmed     string // revision that the deployment confirmed
@@ -86,6 +89,12 @@ type Machine struct {
 	times     stepTimes
 	turnCause event // of turnEvent, reused
 	shrink    shrink
+
+	pace       pace
+	watchDue   time.Time // when the timer of the watch fires
+	cause      Fault     // set while the replica is faulty
+	canary     Canary
+	lastCanary time.Time
 
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
@@ -116,6 +125,7 @@ type inflight struct {
 	step    uint64
 	prompt  uint64 // number of prompt tokens
 	began   time.Time
+	stalled time.Duration // of the time since began, how long this process stalled
 }
 
 // shrink is the last command to shrink the KV memory.
@@ -127,7 +137,7 @@ type shrink struct {
 // Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
-	Turns                                                                              uint64
+	Turns, HungSteps, CanaryFailures                                                   uint64
 	StepTime                                                                           time.Duration
 }
 
@@ -151,7 +161,8 @@ type event struct {
 
 // New returns a machine in state Created.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, standby: cfg.Standby, sequences: make(map[string]*sequence)}
+	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, standby: cfg.Standby, canary: cfg.Canary,
+		sequences: make(map[string]*sequence)}
 }
 
 // State returns the state of the life cycle.

@@ -36,6 +36,7 @@ func TestInvariants(t *testing.T) {
 			"turn":       func(*rapid.T) { w.turn() },
 			"turn 2":     func(*rapid.T) { w.turn() },
 			"turn 3":     func(*rapid.T) { w.grant() },
+			"time":       func(*rapid.T) { w.pass() },
 			"plan":       func(*rapid.T) { w.event(func() []Effect { return w.m.Plan(w.now) }) },
 		})
 		w.finish()
@@ -162,7 +163,7 @@ func (w *world) leave() {
 
 // arrive lets a sequence migrate to this replica, where it waits.
 func (w *world) arrive() {
-	if w.m.State() != Serving {
+	if w.m.Accepting() != nil {
 		return
 	}
 	s := submission(w.id(), rapid.IntRange(1, 9).Draw(w.T, "prompt"), 1, 4, "")
@@ -188,6 +189,12 @@ func (w *world) done() {
 		bad = []int{rapid.IntRange(0, n-1).Draw(w.T, "which")}
 	}
 	tokens := w.tokens()
+	if isCanary(w.m.current.entries) {
+		if rapid.IntRange(0, 3).Draw(w.T, "wrong") == 0 {
+			tokens[0]++
+		}
+		w.wrong = w.wrong || len(bad) > 0 || w.m.canary.Known && tokens[0] != w.m.canary.Token
+	}
 	w.event(func() []Effect {
 		w.running = false
 		return w.m.StepDone(w.m.current.step, tokens, bad, w.now)
@@ -205,6 +212,7 @@ func (w *world) crash() {
 			}
 		}
 		w.alone = begun && len(w.m.current.entries) == 1
+		w.wrong = w.wrong || w.alone && isCanary(w.m.current.entries) // it may be the third crash
 		w.running = false
 		return w.m.EngineReady(crashed, w.now)
 	})
@@ -251,9 +259,17 @@ func (w *world) resize() {
 
 func (w *world) fire() {
 	timer := rapid.Custom(func(t *rapid.T) Timer {
-		return Timer(rapid.IntRange(int(RetryTimer), int(AdapterTimer)).Draw(t, "timer"))
+		return Timer(rapid.IntRange(int(RetryTimer), int(WatchTimer)).Draw(t, "timer"))
 	}).Draw(w.T, "timer")
 	w.event(func() []Effect { return w.m.Fired(timer, 0, w.now) })
+}
+
+// pass lets time pass and checks the steps.
+func (w *world) pass() {
+	for range rapid.IntRange(1, 20).Draw(w.T, "seconds") {
+		w.now = w.now.Add(watchEvery)
+		w.event(func() []Effect { return w.m.Fired(WatchTimer, 0, w.now) })
+	}
 }
 
 // adapters reports an event of the adapter pool.

@@ -26,13 +26,14 @@ const (
 	TooLong
 	NoMemory
 	LoadFailed
+	IsFaulty
 	Relayed // refused for the reason in the message that caused it
 )
 
 func (r Reason) String() string {
 	return [...]string{"not-ready", "draining", "weights-differ", "engine-failed", "not-finite", "invalid-argument",
 		"unsupported", "not-found", "conflict", "already-exists", "queue-full", "too-long", "no-memory", "load-failed",
-		"relayed"}[r]
+		"faulty", "relayed"}[r]
 }
 
 // Refusal says why something was refused, and after what time it may be tried again.
@@ -70,6 +71,10 @@ var poolReasons = map[lora.Reason]Reason{
 
 // Accepting returns why no sequence is accepted at the moment, or nil.
 func (m *Machine) Accepting() *Refusal {
+	if m.Faulty() {
+		why := m.faultRefusal()
+		return &why
+	}
 	switch m.state {
 	case Serving:
 		return nil

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +19,8 @@ import (
 // A prompt is 0, 1, and so on: each token equals its position. A block holds 4 tokens. After
 // "Advance" and "StepEnded" the next step is started, as the actor does. The lines below an event
 // are the states of the life cycle, the step, the memory and the adapter pool, and the effects. The
-// event startup, which stands for the events of start.txt, shows only the states.
+// event startup, which stands for the events of start.txt, shows only the states, and the event
+// watch omits the timer of the watch.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -53,7 +55,8 @@ func (p *player) event(line []string) []string {
 		p.driver = newDriver(Config{MaxSequences: p.number("sequences", 4), MaxWaiting: p.number("waiting", 2),
 			Revision: p.words["revision"], Confirmed: p.words["confirmed"], MaxAdapters: p.number("adapters", 0),
 			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"),
-			LeastBlocks: p.number("least", 0)})
+			LeastBlocks: p.number("least", 0),
+			Watch:       Watch{p.seconds("timeout"), p.seconds("hung"), p.seconds("canary")}})
 		p.manual = p.has("turns")
 		return nil
 	}
@@ -69,7 +72,8 @@ func (p *player) event(line []string) []string {
 	return out
 }
 
-// states formats the states. It omits the memory unless it shrinks, and the pool if there is none.
+// states formats the states. It omits the memory unless it shrinks, a fault and a pool if there is
+// none.
 func (p *player) states() string {
 	s := p.m.state.String() + " " + p.m.step.String()
 	if p.m.memory > Whole {
@@ -77,6 +81,9 @@ func (p *player) states() string {
 	}
 	if p.manual {
 		s += ", turn " + p.m.turnState.String()
+	}
+	if p.m.Faulty() {
+		s += ", " + p.m.fault.String()
 	}
 	if p.m.lease > NoAdapters {
 		s += ", pool " + p.m.lease.String()
@@ -145,6 +152,10 @@ func (p *player) play(name string) {
 			bad = []int{p.number("nan", 0)}
 		}
 		p.stepDone(bad...)
+	case "watch":
+		p.watch()
+	case "wrong-done":
+		p.do(m.StepDone(m.current.step, []uint32{uint32(p.number("token", 1))}, nil, now))
 	case "late-done":
 		p.do(m.StepDone(m.current.step-1, nil, nil, now))
 	case "restore-next":
@@ -212,7 +223,7 @@ func (p *player) lease() string {
 }
 
 func (p *player) fired() {
-	for timer := RetryTimer; timer <= AdapterTimer; timer++ {
+	for timer := RetryTimer; timer <= WatchTimer; timer++ {
 		if timer.String() == p.arg {
 			p.do(p.m.Fired(timer, 0, p.now))
 			return
@@ -249,6 +260,26 @@ func (p *player) number(word string, otherwise int) int {
 		p.t.Fatal(err)
 	}
 	return n
+}
+
+// watch checks the steps once a second, from now on until the given second. With late, only the last
+// check takes place.
+func (p *player) watch() {
+	for at := p.seconds("until"); ; {
+		p.now = p.m.watchDue
+		if end := epoch.Add(at); p.has("late") || p.now.After(end) {
+			p.now = end
+		}
+		p.do(p.m.Fired(WatchTimer, 0, p.now))
+		if !p.now.Before(epoch.Add(at)) {
+			break
+		}
+	}
+	p.out = slices.DeleteFunc(p.out, func(e Effect) bool { return e == SetTimer{WatchTimer, watchEvery} })
+}
+
+func (p *player) seconds(word string) time.Duration {
+	return time.Duration(p.number(word, 0)) * time.Second
 }
 
 func (Known) isEffect() {}
@@ -309,6 +340,8 @@ func text(e Effect) string {
 	case ReportKV:
 		return strings.TrimSuffix(fmt.Sprintf("report KV blocks=%d least=%d wanted=%d standby=%t", e.Blocks, e.Least,
 			e.Wanted, e.Standby), " standby=false")
+	case FaultBegan:
+		return fmt.Sprintf("fault: %s; final=%t", e.Detail, e.Final)
 	case AdoptPins:
 		return fmt.Sprintf("adopt pins %v", e.Pins)
 	case SendPin:

@@ -138,8 +138,12 @@ const (
 	evLeaseRefused // the device refused pages
 	evPoolReady    // the pool started or restarted
 
-	evMapped // → the blocks are adopted; handled by memory and adapters
-	evHalt   // → the actor stops; handled by steps, memory and adapters
+	evMapped // → the blocks are adopted; handled by memory, adapters and faults
+	evHalt   // → the actor stops; handled by steps, memory, adapters and faults
+
+	evWatch       // the timer of the watch fired
+	evStepOver    // → a step has ended
+	evCanaryWrong // → a canary gave a wrong answer
 )
 
 func (e Event) String() string {
@@ -147,7 +151,8 @@ func (e Event) String() string {
 		"standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty", "engine-up", "advance",
 		"plan", "planned", "nothing", "step-done", "step-aborted", "picked", "exhausted", "granted", "recalled",
 		"reset", "need-turn", "stepped", "unused", "repeat", "report-kv", "shrink", "release", "grow", "unread",
-		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
+		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt", "watch", "step-over",
+		"canary-wrong"}[e]
 }
 
 // Timer names a timer. It fires once after each SetTimer.
@@ -162,8 +167,9 @@ const (
 	KVTimer                    // sends the next report to the device
 	LeaseTimer                 // repeats an unanswered lease of pages
 	AdapterTimer               // checks for sequences that wait for adapters
+	WatchTimer                 // starts the next check of the step in flight
 )
 
 func (t Timer) String() string {
-	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter"}[t]
+	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter", "watch"}[t]
 }

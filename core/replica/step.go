@@ -37,6 +37,9 @@ func (m *Machine) pick(e *event) {
 func (m *Machine) Plan(now time.Time) []Effect { return m.on(event{kind: evPlan, now: now}) }
 
 func (m *Machine) plan(e *event) {
+	if m.batch.Running()+m.batch.Waiting() > 1 {
+		m.dropCanary()
+	}
 	plan, ok := m.batch.Plan(e.now)
 	for _, w := range plan.Rejected {
 		m.add(Rejected{w.ID, w.Adapter, w.Refusal.Detail})
@@ -86,7 +89,9 @@ func (m *Machine) runStep(e *event) {
 	m.publishBlocks()
 	m.steps++
 	m.pool.Tick()
-	m.lastStep = e.now
+	if !isCanary(e.entries) {
+		m.lastStep = e.now
+	}
 	m.current = inflight{entries: e.entries, step: m.steps, prompt: m.promptTokens(e.entries), began: e.now}
 	m.totals.TokensIn += m.current.prompt
 	m.add(RunStep{m.steps, e.entries})
@@ -95,6 +100,9 @@ func (m *Machine) runStep(e *event) {
 // promptTokens returns the number of tokens in a step that belong to prompts. The others were
 // generated.
 func (m *Machine) promptTokens(entries []batch.Entry) (n uint64) {
+	if isCanary(entries) {
+		return 0
+	}
 	for _, e := range entries {
 		prompt, _, _ := m.batch.Sequence(e.ID)
 		n += uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
@@ -135,18 +143,26 @@ func (m *Machine) stepDone(e *event) {
 	m.dropNotFinite(entries, e)
 	tokens := m.batch.Done(entries, e.sampled)
 	for _, t := range tokens {
-		m.sequences[t.ID].last = e.now
+		if q := m.sequences[t.ID]; q != nil { // a canary has none
+			q.last = e.now
+		}
 	}
 	m.endStep(e.now)
-	m.emit(entries, tokens)
+	m.emit(entries, tokens, e)
 	m.reportSoon()
 	m.add(StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
 // emit sends tokens to their sessions and drops the sequences that end. A stop token ends a
 // sequence and is not part of the output.
-func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
+func (m *Machine) emit(entries []batch.Entry, all []batch.Emission, done *event) {
 	if len(all) == 0 {
+		return
+	}
+	if isCanary(entries) {
+		m.batch.Drop(canaryID)
+		m.canaryDone(all[0].Token, len(done.notFinite) == 0, done.now)
 		return
 	}
 	m.add(Emit{entries, all})
@@ -199,8 +215,11 @@ func (m *Machine) endNotFinite(id string, now time.Time) {
 }
 
 // measurePrefill records the duration of a step with a prefill, unless it may have waited at a
-// gate.
+// gate. A hung step and a canary say nothing about prefills.
 func (m *Machine) measurePrefill(now time.Time) {
+	if m.Faulty() || isCanary(m.current.entries) {
+		return
+	}
 	tokens, prefills := 0, false
 	for _, e := range m.current.entries {
 		if e.Restoring {
@@ -229,10 +248,11 @@ func (m *Machine) stepAborted(e *event) {
 	m.turn.used += e.now.Sub(m.current.began)
 	m.endStep(e.now)
 	m.add(StepAborted{id, e.id}, StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
 func (m *Machine) repeat(e *event) {
-	m.current.began = e.now
+	m.current.began, m.current.stalled = e.now, 0
 	m.add(RepeatStep{})
 }
 
@@ -246,6 +266,10 @@ func (m *Machine) isolate(*event) {
 // dropPoison drops a sequence that crashes the engine when it runs alone.
 func (m *Machine) dropPoison(e *event) {
 	id := m.current.entries[0].ID
+	m.raise(event{kind: evStepOver, now: e.now})
+	if id == canaryID {
+		m.canaryFailed("the engine crashes on it", e.now)
+	}
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
 	m.drop(id, "the engine crashes on it")

@@ -54,6 +54,7 @@ var (
 	otherTurn  = guard{"of another turn", func(m *Machine, e *event) bool { return e.number != m.turn.number }}
 	stepping   = guard{"in a step", func(m *Machine, _ *event) bool { return m.Stepping() }}
 	working    = guard{"has work", func(m *Machine, _ *event) bool { return m.hasWork() }}
+	onStandby  = guard{"on standby", func(m *Machine, _ *event) bool { return m.state == Standby }}
 	notOpen    = guard{"not open", func(*Machine, *event) bool { return true }}
 
 	otherLease = guard{"of another lease", func(m *Machine, e *event) bool { return e.id != m.model.Lease }}
@@ -93,6 +94,7 @@ var lifeTable = table.New("replica", []row[State]{
 	{anyState, evActivate, always, same, (*Machine).keepLevel, "keep the level"},
 	{running, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
+	{running, evSubmit, isFaulty, same, (*Machine).refuseSubmission, "refuse"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Suspending}, evSubmit, hasOutput, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Standby}, evSubmit, hasOutput, Suspending, (*Machine).resume,
@@ -147,6 +149,8 @@ var turnTable = table.New("replica turns", []row[TurnState]{
 	{spent, evStepped, always, NoTurn, (*Machine).endTurn, "end it"},
 	{anyTurn, evStepped, always, same, nothing, "—"},
 	{[]TurnState{OneStep}, evUnused, always, NoTurn, (*Machine).endTurn, "end it"},
+	{[]TurnState{OpenTurn}, evUnused, onStandby, NoTurn, (*Machine).endTurn, "end it"},
+	{[]TurnState{AwaitingTurn}, evUnused, onStandby, NoTurn, nothing, "—"},
 	{anyTurn, evUnused, always, same, nothing, "—"},
 	{[]TurnState{NoTurn}, evReset, always, same, (*Machine).noTurn, "report it"},
 	{[]TurnState{AwaitingTurn}, evReset, always, same, (*Machine).askTurn, "ask for it"},
@@ -219,11 +223,15 @@ func (m *Machine) dispatch(e *event) {
 			apply(m, leaseTable, &m.lease, e)
 		}
 		apply(m, memoryTable, &m.memory, e)
+		apply(m, faultTable, &m.fault, e)
 	case k == evHalt:
 		apply(m, stepTable, &m.step, e)
 		apply(m, turnTable, &m.turnState, e)
 		apply(m, memoryTable, &m.memory, e)
 		apply(m, leaseTable, &m.lease, e)
+		apply(m, faultTable, &m.fault, e)
+	default:
+		apply(m, faultTable, &m.fault, e)
 	}
 }
 

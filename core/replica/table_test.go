@@ -15,5 +15,6 @@ func TestTables(t *testing.T) {
 		"held": held}))
 	transitions.Documented(t, "state", memoryTable, transitions.Named(map[string][]MemoryState{"any": anyMemory}))
 	transitions.Documented(t, "state", leaseTable, transitions.Named(map[string][]PoolState{"any": anyLease}))
-	transitions.Sound(t, lifeTable, stepTable, turnTable, memoryTable, leaseTable)
+	transitions.Documented(t, "state", faultTable, transitions.Named(map[string][]FaultState{"any": anyFault}))
+	transitions.Sound(t, lifeTable, stepTable, turnTable, memoryTable, leaseTable, faultTable)
 }

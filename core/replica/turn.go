@@ -116,11 +116,15 @@ func (m *Machine) due(id string, q *sequence, of turns.Class) (due time.Time) {
 // stepTimes has the moving averages of the durations of steps, with and without a prefill.
 type stepTimes struct{ prefill, decode time.Duration }
 
-// measureStep records the duration of the step that has ended, unless it may have waited at a gate.
+// measureStep records the duration of the step that has ended. One that may have waited at a gate, one
+// that hung and a canary say nothing about other steps.
 func (m *Machine) measureStep(now time.Time) {
 	took := now.Sub(m.current.began)
 	m.turn.used += took
 	m.totals.StepTime += took
+	if m.Faulty() || isCanary(m.current.entries) {
+		return
+	}
 	average := &m.times.decode
 	for _, e := range m.current.entries {
 		if e.Restoring {

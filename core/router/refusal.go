@@ -101,6 +101,13 @@ func (s Stored) levelOf(replica string) string {
 	return s.Level
 }
 
+// allFaulty is temporary: the steps of faulty replicas may end, or the replicas are replaced.
+func allFaulty(model string, n int) Refusal {
+	return Refusal{Reason: NotReady, RetryAfter: routeRetryAfter, Detail: fmt.Sprintf(
+		"no replica of model %s serves, and %d of them are faulty: a step hangs, or an answer was wrong; "+
+			"replicas.list says which, and the deployment replaces them", model, n)}
+}
+
 func weightsReplaced(model string) Refusal {
 	return Refusal{
 		Reason: WeightsDiffer,

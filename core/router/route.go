@@ -45,6 +45,9 @@ func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
 		if t != nil && m.weightsReplaced(r, t) {
 			refusal = weightsReplaced(r.Model)
 		}
+		if n := d.Counts[route.IsFaulty]; n > 0 && refusal.Reason == NotReady {
+			refusal = allFaulty(r.Model, n)
+		}
 		m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: refusal, Cause: r.Cause})
 		return Routed{}, refusal
 	}

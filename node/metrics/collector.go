@@ -39,6 +39,8 @@ func (c Collector) Describe(to chan<- *prometheus.Desc) {
 		to <- d
 	}
 	to <- notFinite
+	to <- hungSteps
+	to <- canaryFailures
 }
 
 // Collect implements prometheus.Collector.
@@ -50,6 +52,7 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 		collectAdapters(to, replicas)
 		collectNotFinite(to, replicas)
 		collectSteps(to, replicas)
+		collectFaults(to, replicas)
 	}
 	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
 		collectTurns(to, gpus)

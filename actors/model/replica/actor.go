@@ -17,13 +17,14 @@ import (
 func Props(cfg Config) *actor.Props {
 	m := wire.Config(cfg.Spec)
 	kept := kept{standby: m.Standby}
-	m.Router, m.CheckFolder = cfg.Router != nil, cfg.CheckFolder != nil
+	m.Router, m.CheckFolder, m.Watch = cfg.Router != nil, cfg.CheckFolder != nil, cfg.Watch
 	if cfg.Adapters == nil {
 		m.MaxAdapters = 0
 	}
 	return supervise.Props(func() actor.Actor {
 		kept.incarnation++
-		m.Incarnation, m.Confirmed, m.Standby = kept.incarnation, kept.revision, kept.standby
+		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
+		m.Standby, m.Canary = kept.standby, kept.canary
 		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
@@ -35,6 +36,7 @@ type kept struct {
 	revision    string // confirmed by the deployment
 	standby     bool   // the wanted level is standby, else active
 	started     uint64 // start of the last incarnation; see replica.started
+	canary      core.Canary
 }
 
 type replica struct {

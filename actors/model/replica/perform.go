@@ -103,6 +103,15 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Advance:
 			r.Advance(ctx)
 
+		case core.FaultBegan:
+			r.faultBegan(e)
+		case core.FaultEnded:
+			r.faultEnded(e)
+		case core.Suspect:
+			ctx.Send(r.GPU, &messages.DeviceSuspected{Lease: r.Spec.GetName(), Detail: r.title() + ": " + e.Detail})
+		case core.KeepCanary:
+			r.kept.canary = e.Canary
+
 		case core.ReportKV:
 			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.Spec.GetPriority()))
 		case core.KVShrunk:

@@ -25,6 +25,7 @@ var reasons = map[replica.Reason]messages.Reason{
 	replica.TooLong:         messages.Reason_REASON_TOO_LONG,
 	replica.NoMemory:        messages.Reason_REASON_NO_MEMORY,
 	replica.LoadFailed:      messages.Reason_REASON_LOAD_FAILED,
+	replica.IsFaulty:        messages.Reason_REASON_FAULTY,
 }
 
 // Refused converts a refusal of a replica; nil stays nil.

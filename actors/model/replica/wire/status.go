@@ -49,6 +49,11 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
 		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
 		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
+		HungSteps: r.Totals.HungSteps, CanaryFailures: r.Totals.CanaryFailures,
+	}
+	if f := r.Fault; f != nil {
+		s.Fault = &messages.ReplicaFault{Detail: f.Detail, Since: timestamppb.New(f.Since), Final: f.Final,
+			Corrupt: f.Corrupt}
 	}
 	if r.TakesAdapters {
 		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
