@@ -56,6 +56,9 @@ func TestHungStep(t *testing.T) {
 	if faulty.GetGpu() != "gpu-0" || faulty.GetHungSteps() != 1 || faulty.GetFault().GetFinal() {
 		t.Fatalf("the faulty replica: %v", faulty)
 	}
+	if f := n.Backend().Faults(t.Context())[faulty.GetName()]; f.GetDetail() != faulty.GetFault().GetDetail() {
+		t.Errorf("the tree shows the fault %v, want %v", f, faulty.GetFault())
+	}
 	steps := faulty.GetSteps()
 	completeStreams(t, n)
 	if _, still := faultOf(t, n); still.GetSteps() != steps || still.GetRunning()+still.GetWaiting() > 0 {

@@ -139,6 +139,11 @@ func replicaSection(s Sample, r rates) section {
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
 				m = critical
 			}
+			if f := p.GetFault(); f != nil {
+				if state, m = word("faulty"), max(m, warning); f.GetFinal() {
+					m = critical
+				}
+			}
 			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
@@ -176,20 +181,27 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
-// reason returns why a deployment is not ready, and which of its replicas are squeezed.
+// reason returns why a deployment is not ready, and which of its replicas are faulty or squeezed.
 func reason(d *messages.DeploymentStatus) string {
-	squeezed := d.GetSqueezed()
-	if len(squeezed) == 0 {
-		return d.GetDetail()
+	var faulty []string
+	for _, r := range d.GetReplicas() {
+		if f := r.GetFault(); f != nil {
+			faulty = append(faulty, r.GetName()+": "+f.GetDetail())
+		}
 	}
-	text := fmt.Sprintf("%d squeezed: %s", len(squeezed), squeezed[0])
-	if len(squeezed) > 1 {
-		text += ", …"
+	parts := []string{d.GetDetail(), first(faulty, "faulty"), first(d.GetSqueezed(), "squeezed")}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
+// first returns the number of replicas in a list and the first of them; empty if there are none.
+func first(all []string, what string) string {
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + what + ": " + all[0]
 	}
-	if d.GetDetail() != "" {
-		text = d.GetDetail() + "; " + text
-	}
-	return text
+	return fmt.Sprintf("%d %s: %s, …", len(all), what, all[0])
 }
 
 var modelColumns = []column{
