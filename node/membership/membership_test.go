@@ -40,20 +40,27 @@ func live() []*messages.Member {
 	}
 }
 
+func departed() []members.Departed {
+	return []members.Departed{{Member: &messages.Member{Name: "c"}, LastSeen: time.Unix(5, 0)}}
+}
+
 // TestChanges checks which parts are notified of a change, and in which order.
 func TestChanges(t *testing.T) {
 	var all []string
 	c := calls{&all}
 	changes := membership.Changes{
-		Nodes: &membership.Nodes{Self: "a", Live: live, Drained: &stored.Drained{}},
+		Nodes: &membership.Nodes{Self: "a", Live: live, Departed: departed, Drained: &stored.Drained{}},
 		Link:  link{c}, Bus: bus{c}, Audit: audit{c},
 		Publish: func(kind, subject, _ string) { c.add("event %s %s", kind, subject) },
-		Send:    func(m *messages.MembersChanged) { c.add("send %d %d", len(m.GetMembers()), len(m.GetLeft())) },
-		Log:     zerolog.Nop(),
+		Send: func(m *messages.MembersChanged) {
+			c.add("send %d %d %v", len(m.GetMembers()), len(m.GetLeft()),
+				m.GetDeparted()[0].GetLastSeen().AsTime().Unix())
+		},
+		Log: zerolog.Nop(),
 	}
 	changes.On(members.Change{Live: live(), Left: []*messages.Member{{Name: "c"}}, Rejoined: true})
 	changes.OnDrained()
-	want := []string{"link [1:1 2:2]", "bus 2", "audit 2 1", "event node.rejoined a", "send 2 1", "send 2 0"}
+	want := []string{"link [1:1 2:2]", "bus 2", "audit 2 1", "event node.rejoined a", "send 2 1 5", "send 2 0 5"}
 	if !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
 	}
@@ -62,7 +69,7 @@ func TestChanges(t *testing.T) {
 // TestHavePeers checks that neither a leaving node nor the node itself counts as a peer.
 func TestHavePeers(t *testing.T) {
 	for self, want := range map[string]bool{"a": false, "b": true, "c": true} {
-		n := membership.Nodes{Self: self, Live: live, Drained: &stored.Drained{}}
+		n := membership.Nodes{Self: self, Live: live, Departed: departed, Drained: &stored.Drained{}}
 		if n.HavePeers() != want {
 			t.Errorf("%s: %t", self, !want)
 		}
