@@ -96,10 +96,15 @@ func TestDescription(t *testing.T) {
 }
 
 // holders are members, one of which holds one role.
-type holders struct{ membership.LeaseHolders }
+type holders struct {
+	membership.LeaseHolders
+	self *messages.Member
+}
+
+func (h holders) Self() *messages.Member { return h.self }
 
 func (holders) Holder(role string) (*messages.Member, uint64, bool) {
-	return &messages.Member{Name: "a"}, 7, role == "planner"
+	return &messages.Member{Name: "a", Id: "a.2"}, 7, role == "planner"
 }
 
 func (holders) Acquire(_ context.Context, role string) (uint64, bool, error) {
@@ -108,7 +113,7 @@ func (holders) Acquire(_ context.Context, role string) (uint64, bool, error) {
 
 // TestLeases checks a role that is held and one that is free.
 func TestLeases(t *testing.T) {
-	l := membership.Leases{Members: holders{}}
+	l := membership.Leases{Node: "b", Members: holders{}}
 	if m, term := l.Holder("planner"); m != "a" || term != 7 {
 		t.Error(m, term)
 	}
@@ -117,5 +122,19 @@ func TestLeases(t *testing.T) {
 	}
 	if ok, err := l.Acquire(t.Context(), "free"); !ok || err != nil {
 		t.Error(ok, err)
+	}
+}
+
+// TestLeasesOfAnEarlierProcess checks that a node does not take a lease for its own that a process before
+// it held, neither before it has joined nor afterwards.
+func TestLeasesOfAnEarlierProcess(t *testing.T) {
+	for id, want := range map[string]string{"": "a.2", "a.2": "a", "a.3": "a.2"} {
+		h := holders{}
+		if id != "" {
+			h.self = &messages.Member{Name: "a", Id: id}
+		}
+		if m, term := (membership.Leases{Node: "a", Members: h}).Holder("planner"); m != want || term != 7 {
+			t.Errorf("the holder seen by %q is %q in term %d, want %q in 7", id, m, term, want)
+		}
 	}
 }
