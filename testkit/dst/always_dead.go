@@ -16,7 +16,7 @@ const lateAfter = time.Second
 
 // deadLetters checks the messages of a node that find no actor. In a calm run there are none once
 // the actors have started, except to replicas that a command has stopped, and the last tokens, and
-// the answer to a submission, for a client that has disconnected.
+// the answer to a submission, for a client that has disconnected, and the end of a session that has ended.
 func (n *Node) deadLetters() {
 	n.system.EventStream.Subscribe(func(event any) {
 		if d, ok := event.(*actor.DeadLetterEvent); ok {
@@ -35,6 +35,7 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	switch m := m.(type) {
 	case *actor.Terminated, *actor.Unwatch, *actor.DeadLetterResponse:
 	case *messages.SequenceStatus: // the answer to a session that has got the last token meanwhile
+	case *messages.CloseSession: // to a session that ended by itself at that moment
 	case *messages.SubmitSequenceResult:
 		c.late(m.GetRequestId())
 	case *messages.TokensEmitted:
