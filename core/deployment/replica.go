@@ -238,6 +238,9 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
+		if d.noRoom = false; d.failure != nil && d.failure.unplaced { // there may be room now
+			d.failure = nil
+		}
 		d.reconcile(now)
 	}
 }

@@ -102,14 +102,15 @@ func (d *Deployment) standbyDetail() string {
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
-// wait: a GPU is quarantined and another one may have room, or one replica lacks a GPU and another
-// one is starting.
+// wait: a GPU is quarantined and another one may have room, or one replica lacks a GPU, and another one
+// is starting, or leaves room for it.
 func (d *Deployment) mayRecover() bool {
-	starting := false
+	starting, leaving := false, false
 	for _, r := range d.replicas {
 		starting = starting || r.phase == Starting || r.phase == Loading
+		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
-	return d.failure.Reason == Quarantined && (!d.unplaced || starting) || d.failure.unplaced && starting
+	return d.failure.Reason == Quarantined && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
 }
 
 // degradedCause returns the problem of a deployment whose requested number of replicas serves;
