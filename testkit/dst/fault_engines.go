@@ -18,7 +18,7 @@ const (
 	SlowDevice FaultKind = "slow-device"  // steps on Node take Count times as long for For
 	FailAllocs FaultKind = "fail-allocs"  // Node's device allocates no memory for For
 	LoseInStep FaultKind = "lose-in-step" // Node's device is lost in the middle of the next step, for For
-	HangLoad   FaultKind = "hang-load"    // the next load on Node hangs for For, or until it is cancelled
+	HangLoad   FaultKind = "hang-load"    // the next load on Node within For hangs for For, or until it is cancelled
 	FailLoads  FaultKind = "fail-loads"   // the next Count loads on Node fail in the middle
 )
 
@@ -47,9 +47,9 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 	e := n.faults
 	switch f.Kind {
 	case HangStep, StickStep:
-		later(e.hangNext(&hang{d: f.For, stuck: f.Kind == StickStep}))
+		later(e.hangNext(&e.hang, &hang{d: f.For, stuck: f.Kind == StickStep}))
 	case HangReset:
-		forget := e.hangNext(&hang{d: time.Hour})
+		forget := e.hangNext(&e.hang, &hang{d: time.Hour})
 		later(func() {
 			forget()
 			for _, m := range models {
@@ -66,18 +66,18 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 	case LoseInStep:
 		e.change(func() { e.loseIn = append(e.loseIn, f.For) })
 	case HangLoad:
-		e.change(func() { e.hangLoads = append(e.hangLoads, &hang{d: f.For}) })
+		later(e.hangNext(&e.hangLoads, &hang{d: f.For}))
 	case FailLoads:
 		e.change(func() { e.failLoads += f.Count })
 	}
 }
 
-// hangNext lets the next step hang, if it begins before forget is called. Else it would be the step of a
-// canary, long after the fault.
-func (f *engineFaults) hangNext(next *hang) (forget func()) {
-	f.change(func() { f.hang = append(f.hang, next) })
+// hangNext lets the next step or load hang, if it begins before forget is called. Else it would be the
+// step of a canary, long after the fault.
+func (f *engineFaults) hangNext(hangs *[]*hang, next *hang) (forget func()) {
+	f.change(func() { *hangs = append(*hangs, next) })
 	return func() {
-		f.change(func() { f.hang = slices.DeleteFunc(f.hang, func(h *hang) bool { return h == next }) })
+		f.change(func() { *hangs = slices.DeleteFunc(*hangs, func(h *hang) bool { return h == next }) })
 	}
 }
 

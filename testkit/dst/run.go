@@ -165,7 +165,8 @@ func never() bool { return false }
 // lastEnd returns when the last fault ends at the latest, after the start of the load.
 func lastEnd(faults []Fault) (end time.Duration) {
 	for _, f := range faults {
-		if f.Kind == HangStep || f.Kind == StickStep { // from a step on that begins within For
+		switch f.Kind {
+		case HangStep, StickStep, HangLoad: // from a step or load on that begins within For
 			f.For *= 2
 		}
 		end = max(end, f.At+f.For)
