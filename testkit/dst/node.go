@@ -17,6 +17,7 @@ import (
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
+	"troupe/core/replica"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/kvstore"
@@ -205,7 +206,7 @@ func (n *Node) props() *actor.Props {
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
 		Pins:        n.prefixes.Pinned,
-
+		Watch:       stepWatch, Publish: silent,
 		AdapterHostBytes: adapterHostBytes}
 	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
@@ -232,6 +233,9 @@ func (n *Node) props() *actor.Props {
 }
 
 func silent(string, string, string) {}
+
+// stepWatch bounds the steps. Some of the injected hangs are shorter than each bound, and some longer.
+var stepWatch = replica.Watch{StepTimeout: 2 * time.Second, HungTimeout: 10 * time.Second, Canary: 5 * time.Second}
 
 // direct supervises the sessions of calls without a gateway.
 type direct struct {

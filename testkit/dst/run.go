@@ -163,9 +163,13 @@ func Run(o Options) Result {
 
 func never() bool { return false }
 
-// lastEnd returns when the last fault ends, after the start of the load.
+// lastEnd returns when the last fault ends at the latest, after the start of the load.
 func lastEnd(faults []Fault) (end time.Duration) {
 	for _, f := range faults {
+		switch f.Kind {
+		case HangStep, StickStep, HangLoad: // from a step or load on that begins within For
+			f.For *= 2
+		}
 		end = max(end, f.At+f.For)
 	}
 	return end
