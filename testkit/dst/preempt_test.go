@@ -16,6 +16,6 @@ func TestPreempt(t *testing.T) {
 			dst.CrashActor, dst.CrashNode, dst.Migrate, dst.Scale, dst.Restart, dst.Standby, dst.Park, dst.Cut,
 		},
 		Actors: []string{"replica", "replica", "router", "deployment", "deployment", "session", "engine", "deployments",
-			"replicas", "gpu", "tier", "hbm"},
-	}, 1, 2, 3, 4, 5, 6, 102, 137)
+			"replicas", "gpu", "tier", "hbm", "gateway"},
+	}, 1, 2, 3, 4, 5, 6, 102, 137, 161)
 }
