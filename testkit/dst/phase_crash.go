@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// PhaseCrash crashes actors when a preemption enters a phase: those of the kind Actor, one on each node,
-// on their next message. Of replicas and engines it is that of the preempted replica, and of deployments
-// that of its model.
+// PhaseCrash crashes actors when a preemption enters a phase for the first time: those of the kind Actor,
+// one on each node, on their next message. Of replicas, engines and deployments it is one of Model.
 type PhaseCrash struct {
 	Phase   string // name of the phase, as core/preempt has it
 	Actor   string
@@ -16,15 +15,24 @@ type PhaseCrash struct {
 	Model   string
 	Entered atomic.Int64 // how often a preemption entered the phase
 	Crashed atomic.Int64 // how many actors have crashed because of it
+	Ended   atomic.Int64 // how often a preemption has ended
 }
 
 // line reads a line of a log.
 func (p *PhaseCrash) line(c *cluster, line []byte) {
-	if !bytes.Contains(line, []byte(`"message":"replica preempting"`)) ||
-		!bytes.Contains(line, []byte(`"phase":"`+p.Phase+`"`)) {
+	in := func(phase string) bool { return bytes.Contains(line, []byte(`"phase":"`+phase+`"`)) }
+	if !bytes.Contains(line, []byte(`"message":"replica preempting"`)) {
 		return
 	}
-	p.Entered.Add(1)
+	if in("ended") {
+		p.Ended.Add(1)
+	}
+	if !in(p.Phase) {
+		return
+	}
+	if p.Entered.Add(1) > 1 {
+		return
+	}
 	for _, name := range c.names {
 		c.nodes[name].crashInPhase(p)
 	}

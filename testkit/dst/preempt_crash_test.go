@@ -7,7 +7,8 @@ import (
 	"troupe/testkit/dst"
 )
 
-// TestPreemptionSurvivesCrashes crashes each party in each phase of a preemption. No stream is lost.
+// TestPreemptionSurvivesCrashes crashes each party in each phase of a preemption. No stream is lost, and the
+// preemption ends.
 // Seeds are chosen so that the phase occurs, and so that the party has something to do in it.
 func TestPreemptionSurvivesCrashes(t *testing.T) {
 	at := func(model string, deadline time.Duration) dst.Fault {
@@ -47,6 +48,9 @@ func crashInPhase(t *testing.T, phase, party string, after bool, f dst.Fault) {
 		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{f}, PhaseCrash: c}
 		for _, wrong := range run(t, o).Failures {
 			t.Errorf("seed %d: %s", seed, wrong)
+		}
+		if c.Ended.Load() == 0 {
+			t.Errorf("seed %d: the preemption did not end", seed)
 		}
 		entered, crashed = entered+c.Entered.Load(), crashed+c.Crashed.Load()
 	}
