@@ -19,3 +19,15 @@ func TestPreempt(t *testing.T) {
 			"replicas", "gpu", "tier", "hbm", "gateway"},
 	}, 1, 2, 3, 4, 5, 6, 102, 137, 161)
 }
+
+// TestPreemptSlowly preempts replicas whose actors, devices and disks do not answer for a while.
+func TestPreemptSlowly(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 24, Busy: true,
+		Kinds: []dst.FaultKind{
+			dst.Preempt, dst.Preempt, dst.Preempt, dst.Pause, dst.Pause, dst.Isolate, dst.SlowDevice, dst.BreakDisk,
+			dst.CrashActor,
+		},
+		Actors: []string{"copier", "tier", "hbm", "replicas"},
+	}, 1, 2, 3, 4, 5)
+}
