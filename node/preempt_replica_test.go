@@ -81,7 +81,8 @@ func TestPreemptReplica(t *testing.T) {
 			done := make(chan *messages.PreemptReplicaResponse, 1)
 			go func() {
 				answer, err := conn.Request("troupe.v1.replicas.preempt",
-					fmt.Appendf(nil, `{"name": %q, "deadline": %q, "force": true}`, busiest(t, n), deadline), time.Minute)
+					fmt.Appendf(nil, `{"name": %q, "deadline": %q, "force": true}`, busiest(t, n), deadline),
+					time.Minute)
 				res := &messages.PreemptReplicaResponse{}
 				if err != nil {
 					t.Error(err)

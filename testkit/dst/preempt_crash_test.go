@@ -12,8 +12,8 @@ import (
 // Seeds are chosen so that the phase occurs, and so that the party has something to do in it.
 func TestPreemptionSurvivesCrashes(t *testing.T) {
 	at := func(model string, deadline time.Duration) dst.Fault {
-		return dst.Fault{At: 6 * time.Second, Kind: dst.Preempt, Node: "n0", Model: model, Deadline: deadline, Force: true,
-			For: 5 * time.Second}
+		return dst.Fault{At: 6 * time.Second, Kind: dst.Preempt, Node: "n0", Model: model, Deadline: deadline,
+			Force: true, For: 5 * time.Second}
 	}
 	halves := 2
 	if testing.Short() {

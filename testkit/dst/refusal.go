@@ -101,7 +101,7 @@ var expected = map[FaultKind][]messages.Reason{
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},
 	Park:          {messages.Reason_REASON_STOPPED},
-	Preempt:       {messages.Reason_REASON_PREEMPTED},
+	Preempt:       {messages.Reason_REASON_PREEMPTED, messages.Reason_REASON_DEADLINE},
 }
 
 // expects reports whether a call may be refused for a reason.
