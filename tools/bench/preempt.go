@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	preemptRounds = 20
+	preemptRounds = 10
 	preemptLoad   = 8   // sequences
 	preemptTokens = 300 // of output
 )
@@ -28,8 +28,8 @@ const (
 func preemption() (section, error) {
 	s := section{
 		title: "Preemption of a replica",
-		how: fmt.Sprintf("%d completions of %d tokens run over HTTP on one replica, or on two. The busiest one is "+
-			"preempted with `replicas.preempt`, %d times each, and afterwards `models.scale` brings it back. With one, "+
+		how: fmt.Sprintf("%d completions of %d tokens run over HTTP on one replica, or on two. The busiest one "+
+			"is preempted with `replicas.preempt`, %d times each, and then `models.scale` brings it back. With one, "+
 			"the deadline is 0 s, so that its sequences are saved to host memory at once and wait; with two, they "+
 			"migrate. Medians of the phases, as the answer has them; every completion ended well. "+
 			"`go run ./tools/bench -only preempt` measures this section.",
@@ -47,7 +47,7 @@ func preemption() (section, error) {
 
 func preemptionRows(replicas uint32) ([]row, error) {
 	n, stop, err := nodeWith(func(c *node.Config) {
-		c.Deployments[0].Replicas = new(replicas)
+		c.Deployments[0].Replicas, c.Tiers.DRAMBytes = new(replicas), 64<<20
 	})
 	if err != nil {
 		return nil, err
