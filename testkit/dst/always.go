@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // maxViolations is the number of violations that a run records. The first ones explain the others.
@@ -16,6 +19,9 @@ const maxViolations = 10
 type checks struct {
 	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
 	quiet bool // and no operator interferes
+
+	level     zerolog.Level // of the log
+	staleNote atomic.Value  // a string; empty: none is being handled
 
 	mu       sync.Mutex
 	violated []string

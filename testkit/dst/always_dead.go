@@ -35,6 +35,7 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	switch m := m.(type) {
 	case *actor.Terminated, *actor.Unwatch, *actor.DeadLetterResponse:
 	case *messages.SequenceStatus: // the answer to a session that has got the last token meanwhile
+	case *messages.SubmitSequenceResult, *messages.CloseSession: // the session has ended, or its client has left
 	case *messages.TokensEmitted:
 		id := m.GetRequestId()
 		if c.dead[id].IsZero() {

@@ -48,7 +48,8 @@ type Result struct {
 	Seen     Seen
 	Rested   time.Duration // from the end of the load and of all faults until the cluster was at rest
 	Counts   Counts
-	Void     int // number of calls whose client was connected to a node that crashed
+	Rows     []string // of transition tables that have applied
+	Void     int      // number of calls whose client was connected to a node that crashed
 }
 
 // directOdds is the number of calls of which one goes to a session without a gateway.
@@ -119,6 +120,7 @@ func Run(o Options) Result {
 		c.result.Faults = plan(faults, o, c.names, load)
 	}
 	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
+	keepReached()
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
 	for _, name := range c.names {
@@ -143,6 +145,7 @@ func Run(o Options) Result {
 	c.checks.checkUnanswered()
 	c.checks.setSettled(false)
 	c.checkQuiet()
+	c.result.Rows = keepReached()
 	c.result.Failures = append(c.result.Failures, c.checks.all()...)
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()

@@ -3,6 +3,7 @@ package dst
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,14 +22,19 @@ type Sight struct {
 // Sights lists what can happen, sorted by name: all rows and states of the tables that are linked
 // into this program, and all reasons. Runs share it, since it is known per process.
 func Sights() (all []Sight) {
+	keepReached()
+	earlier.Lock()
 	for _, r := range table.Reached() {
 		for _, l := range r.Lines {
-			all = append(all, Sight{r.Table + ": " + l.String(), len(l.In) > 0})
+			name := r.Table + ": " + l.String()
+			all = append(all, Sight{name, earlier.seen[name]})
 		}
 		for _, s := range r.States {
-			all = append(all, Sight{r.Table + ": state " + s.Name, s.Reached})
+			name := r.Table + ": state " + s.Name
+			all = append(all, Sight{name, earlier.seen[name]})
 		}
 	}
+	earlier.Unlock()
 	for value, name := range messages.Reason_name {
 		if value != 0 {
 			all = append(all, Sight{"refusal: " + strings.TrimPrefix(name, "REASON_"), refused[value].Load()})
@@ -36,6 +42,33 @@ func Sights() (all []Sight) {
 	}
 	slices.SortStableFunc(all, func(a, b Sight) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// earlier has what was reached before the last call of keepReached.
+var earlier = struct {
+	sync.Mutex
+	seen map[string]bool
+}{seen: make(map[string]bool)}
+
+// keepReached keeps what tables have reached since its last call, and returns the rows.
+func keepReached() (rows []string) {
+	earlier.Lock()
+	defer earlier.Unlock()
+	for _, r := range table.Reached() {
+		for _, l := range r.Lines {
+			if len(l.In) > 0 {
+				rows = append(rows, r.Table+": "+l.String())
+			}
+		}
+		for _, s := range r.States {
+			earlier.seen[r.Table+": state "+s.Name] = earlier.seen[r.Table+": state "+s.Name] || s.Reached
+		}
+	}
+	table.Forget()
+	for _, name := range rows {
+		earlier.seen[name] = true
+	}
+	return rows
 }
 
 // refused has the reasons of the refusals that actors have received.
