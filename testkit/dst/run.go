@@ -48,8 +48,10 @@ type Result struct {
 	Seen     Seen
 	Rested   time.Duration // from the end of the load and of all faults until the cluster was at rest
 	Counts   Counts
-	Rows     []string // of transition tables that have applied
-	Void     int      // number of calls whose client was connected to a node that crashed
+
+	Transitions []string // rows of transition tables that have applied, each with its state
+
+	Void int // number of calls whose client was connected to a node that crashed
 }
 
 // directOdds is the number of calls of which one goes to a session without a gateway.
@@ -145,7 +147,7 @@ func Run(o Options) Result {
 	c.checks.checkUnanswered()
 	c.checks.setSettled(false)
 	c.checkQuiet()
-	c.result.Rows = keepReached()
+	c.result.Transitions = keepReached()
 	c.result.Failures = append(c.result.Failures, c.checks.all()...)
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()

@@ -50,14 +50,18 @@ var earlier = struct {
 	seen map[string]bool
 }{seen: make(map[string]bool)}
 
-// keepReached keeps what tables have reached since its last call, and returns the rows.
-func keepReached() (rows []string) {
+// keepReached keeps what tables have reached since its last call, and returns the transitions: the rows
+// with each state in which they have applied.
+func keepReached() (transitions []string) {
 	earlier.Lock()
 	defer earlier.Unlock()
 	for _, r := range table.Reached() {
 		for _, l := range r.Lines {
 			if len(l.In) > 0 {
-				rows = append(rows, r.Table+": "+l.String())
+				earlier.seen[r.Table+": "+l.String()] = true
+			}
+			for _, state := range l.In {
+				transitions = append(transitions, transition(r.Table, state, l))
 			}
 		}
 		for _, s := range r.States {
@@ -65,10 +69,25 @@ func keepReached() (rows []string) {
 		}
 	}
 	table.Forget()
-	for _, name := range rows {
-		earlier.seen[name] = true
+	return transitions
+}
+
+func transition(name, state string, l table.Line) string {
+	l.From = []string{state}
+	return name + ": " + l.String()
+}
+
+// Transitions lists the rows of all tables with each state in which they can apply.
+func Transitions() map[string]bool {
+	all := make(map[string]bool)
+	for _, r := range table.Reached() {
+		for _, l := range r.Lines {
+			for _, state := range l.From {
+				all[transition(r.Table, state, l)] = true
+			}
+		}
 	}
-	return rows
+	return all
 }
 
 // refused has the reasons of the refusals that actors have received.
