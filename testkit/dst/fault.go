@@ -197,6 +197,9 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawPreempt(rng, span)
 		all = append(all, f)
 	}
+	if o.Calm && o.Count == 0 {
+		return nil
+	}
 	for i, node := range nodes { // one for each node, without a draw
 		at := within * time.Duration(i+1) / time.Duration(len(nodes)+1)
 		all = append(all, Fault{At: at.Truncate(time.Millisecond), Kind: Evict, Node: node})

@@ -10,11 +10,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// mentions finds the requests that an actor still knows. At rest there are none: what an actor keeps
-// for a request would otherwise grow with their number.
+// mentions finds the requests, of clients or of actors, and the copies of blocks that an actor still
+// knows. At rest there are none: what an actor keeps for them would otherwise grow with their number.
 type mentions struct {
 	requests map[string]bool
 	seen     map[uintptr]bool
+	copies   map[uint64]bool
 	found    map[string]string // request by the field that has it
 }
 
@@ -24,9 +25,12 @@ var bounded = []string{".machine.log", ".migrations.source.commands", ".machine.
 
 // mentioned returns the requests that actors of a node know, with where they know them.
 func (c *cluster) mentioned(n *Node) (all []string) {
-	m := &mentions{requests: make(map[string]bool)}
+	m := &mentions{requests: make(map[string]bool), copies: c.checks.messages.copies}
 	for _, call := range c.calls {
 		m.requests[call.ID] = true
+	}
+	for id := range c.checks.messages.ids {
+		m.requests[id] = !lasts(id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.actors)) {
 		if _, runs := n.system.ProcessRegistry.GetLocal(id); !runs {
@@ -35,11 +39,22 @@ func (c *cluster) mentioned(n *Node) (all []string) {
 		m.seen, m.found = make(map[uintptr]bool), make(map[string]string)
 		m.visit(reflect.ValueOf(n.actors[id]), "")
 		for _, field := range slices.Sorted(maps.Keys(m.found)) {
-			all = append(all, fmt.Sprintf("%s on %s still knows %s in %s", id, n.cfg.Name, m.found[field], field))
+			kind := c.checks.messages.ids[m.found[field]]
+			all = append(all, fmt.Sprintf("%s on %s still knows %s %s in %s", id, n.cfg.Name, kind, m.found[field], field))
 		}
 	}
 	return all
 }
+
+// lasts reports whether a request id is the name of something that lasts: requests that concern a model
+// or a replica may have its name as their id.
+func lasts(id string) bool {
+	name, _, _ := strings.Cut(id, "-")
+	return id == "" || slices.ContainsFunc(models, func(m model) bool { return m.name == name && len(id) <= maxName })
+}
+
+// maxName is the maximum length of the name of a replica.
+const maxName = 4
 
 // visit visits the state of an actor and of its machine.
 func (m *mentions) visit(v reflect.Value, at string) {
@@ -68,6 +83,9 @@ func (m *mentions) visit(v reflect.Value, at string) {
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
+			if k := it.Key(); k.Kind() == reflect.Uint64 && m.copies[k.Uint()] {
+				m.found[at] = fmt.Sprint("copy ", k.Uint())
+			}
 			m.visit(it.Key(), at+" key")
 			m.visit(it.Value(), at)
 		}

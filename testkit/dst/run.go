@@ -122,6 +122,7 @@ func Run(o Options) Result {
 		c.result.Faults = plan(faults, o, c.names, load)
 	}
 	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
+	c.checks.light = c.checks.quiet && !o.Busy
 	keepReached()
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
