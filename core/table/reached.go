@@ -17,7 +17,7 @@ type Line struct {
 	Next    string   // empty: the same state
 	Effects string
 	Ignores bool     // the row ignores the event
-	In      []string // states in which the row has applied in this process
+	In      []string // states in which the row has applied in this process, since the last Forget
 }
 
 // String returns what tells a row from the others of its table.
@@ -46,6 +46,7 @@ type State struct {
 type lister interface {
 	Name() string
 	Lines() []Line
+	forget()
 }
 
 // tables lists all tables of the process. See doc.go.
@@ -63,7 +64,8 @@ func register(t lister) {
 	tables.all = append(tables.all, t)
 }
 
-// Reached lists all tables of the process by name, and what has been reached of each.
+// Reached lists all tables of the process by name, and what has been reached of each since the
+// last Forget.
 func Reached() (all []Reach) {
 	tables.Lock()
 	defer tables.Unlock()
@@ -81,6 +83,21 @@ func Reached() (all []Reach) {
 	}
 	slices.SortFunc(all, func(a, b Reach) int { return cmp.Compare(a.Table, b.Table) })
 	return all
+}
+
+// Forget forgets what has been reached.
+func Forget() {
+	tables.Lock()
+	defer tables.Unlock()
+	for _, t := range tables.all {
+		t.forget()
+	}
+}
+
+func (t *Table[S, E, G, D]) forget() {
+	for i := range t.entries {
+		t.entries[i].in.Store(0)
+	}
 }
 
 func (r *Reach) note(state string, reached bool) {

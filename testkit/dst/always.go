@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // maxViolations is the number of violations that a run records. The first ones explain the others.
@@ -16,6 +19,10 @@ const maxViolations = 10
 type checks struct {
 	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
 	quiet bool // and no operator interferes
+	light bool // and there are so few requests that none is refused and sent again
+
+	level     zerolog.Level // of the log
+	staleNote atomic.Value  // a string; empty: none is being handled
 
 	watch func(line []byte) // reads the logs; may be nil
 

@@ -17,11 +17,12 @@ type logChecks struct {
 
 // logger returns the logger of a node.
 func (c *checks) logger(node string, next io.Writer) zerolog.Logger {
-	level := zerolog.WarnLevel
+	c.level = zerolog.WarnLevel
 	if c.calm || next != nil || c.watch != nil {
-		level = zerolog.DebugLevel
+		c.level = zerolog.DebugLevel
 	}
-	return zerolog.New(&logChecks{c, next}).Level(level).With().Str("node", node).Logger()
+	c.stale("")
+	return zerolog.New(&logChecks{c, next}).Level(zerolog.DebugLevel).With().Str("node", node).Logger()
 }
 
 // Write implements io.Writer.
@@ -29,6 +30,9 @@ func (l *logChecks) Write(line []byte) (int, error) { return l.WriteLevel(zerolo
 
 // WriteLevel implements zerolog.LevelWriter.
 func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	if note, _ := l.checks.staleNote.Load().(string); note != "" {
+		l.checks.fail("%s was not ignored: %s", note, bytes.TrimSpace(line))
+	}
 	wrong := ""
 	switch {
 	case bytes.Contains(line, []byte("unknown message ignored")):

@@ -15,8 +15,8 @@ import (
 )
 
 // answerWithin is the virtual time within which a request must be answered if nothing fails. The
-// longest wait is that of a StopReplica for the sequences that its replica moves away.
-const answerWithin = 20 * time.Second
+// longest wait is that of a LoadModel, since loads take 300 ms.
+const answerWithin = 500 * time.Millisecond
 
 // messageChecks checks the messages that actors receive.
 type messageChecks struct {
@@ -25,6 +25,11 @@ type messageChecks struct {
 	latest  map[fenced]uint64      // latest term that a group of replicas has seen
 	stale   map[question]string    // commands of an older term, which must be refused
 	answers map[protoreflect.FullName]bool
+
+	ids      map[string]string // kind of message by request id
+	asked    map[question]bool // requests that were sent
+	unsigned map[string]bool   // kinds of requests that are also sent without a sender
+	copies   map[uint64]bool   // numbers of copies of blocks
 }
 
 // question is a request of an actor.
@@ -41,7 +46,9 @@ type fenced struct{ address, model string }
 func newMessageChecks() messageChecks {
 	return messageChecks{open: make(map[question]time.Time), leaders: make(map[termOf]string),
 		latest: make(map[fenced]uint64), stale: make(map[question]string),
-		answers: make(map[protoreflect.FullName]bool)}
+		answers: make(map[protoreflect.FullName]bool), ids: make(map[string]string),
+		asked: make(map[question]bool), copies: make(map[uint64]bool),
+		unsigned: make(map[string]bool)}
 }
 
 // hasAnswer reports whether the answer to a message says which request it answers.
@@ -68,25 +75,41 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	defer c.mu.Unlock()
 	c.checkTerm(self, sender, m)
 	c.turn(self.GetAddress(), m)
+	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {
+		c.messages.copies[copied.GetCopy()] = true
+	}
 	id, ok := m.(interface{ GetRequestId() string })
 	if !ok {
 		return
 	}
 	name := nameOf(m)
+	c.messages.ids[id.GetRequestId()] = name
 	if asked, isAnswer := strings.CutSuffix(name, "Result"); isAnswer {
 		c.answered(question{self.String(), asked, id.GetRequestId()}, m)
 		return
 	}
 	if sender == nil || isFuture(sender) {
+		c.messages.unsigned[name] = true
 		return
 	}
 	if c.messages.hasAnswer(m) {
+		q := question{sender.String(), name, id.GetRequestId()}
+		if c.messages.asked[q] && c.light {
+			c.failLocked("%s of %s was sent again without a fault: %s", name, q.asker, q.id)
+		}
+		c.messages.asked[q] = true
 		c.messages.open[question{sender.String(), name, id.GetRequestId()}] = time.Now()
 	}
 }
 
 // answered records an answer. The caller must hold c.mu.
 func (c *checks) answered(q question, m proto.Message) {
+	if c.messages.open[q].IsZero() && !c.messages.unsigned[q.kind] && c.quiet {
+		c.failLocked("%s of %s was answered again, or was not sent: %s", q.kind, q.asker, q.id)
+	}
+	if asked := c.messages.open[q]; c.quiet && !asked.IsZero() && time.Since(asked) > answerWithin {
+		c.failLocked("%s of %s was answered after %v: %s", q.kind, q.asker, time.Since(asked), q.id)
+	}
 	delete(c.messages.open, q)
 	why, stale := c.messages.stale[q]
 	if r, ok := m.(interface{ GetRefused() *messages.Refused }); stale && ok && r.GetRefused() == nil {
@@ -104,7 +127,8 @@ func (c *checks) checkUnanswered() {
 		return
 	}
 	for _, q := range sortedQuestions(c.messages.open) {
-		if waits := time.Since(c.messages.open[q]); waits > answerWithin {
+		ended := strings.Contains(q.asker, "/session-") || q.kind == "OfferSequence" // a session, or a migration
+		if waits := time.Since(c.messages.open[q]); waits > answerWithin && (c.light || !ended) {
 			c.failLocked("%s of %s has no answer: %s", q.kind, q.asker, q.id)
 		}
 	}

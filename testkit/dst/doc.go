@@ -35,6 +35,7 @@
 //   - at most one replica of a device runs a step, unless the turn of another one is overdue
 //   - one member commands in each term of a deployment, and commands of an older term are refused
 //   - an actor knows every message that it receives, and crashes only for an injected reason
+//   - what a timer or job of an earlier incarnation of an actor reports changes nothing
 //
 // In a calm run (Options.Calm), without faults and with commands of operators at most, also:
 //

@@ -42,6 +42,7 @@ func (n *Network) isCut(from, to string) bool {
 
 // SendUserMessage implements actor.Process.
 func (e *endpoint) SendUserMessage(pid *actor.PID, message any) {
+	e.network.world.actions.Add(1)
 	header, inner, sender := actor.UnwrapEnvelope(message)
 	m, ok := inner.(proto.Message)
 	if !ok { // as in the product, only protobuf messages can be sent between nodes
@@ -74,6 +75,7 @@ func copyPID(pid *actor.PID) *actor.PID {
 
 // SendSystemMessage implements actor.Process.
 func (e *endpoint) SendSystemMessage(pid *actor.PID, message any) {
+	e.network.world.actions.Add(1)
 	pid = copyPID(pid)
 	switch m := message.(type) {
 	case *actor.Watch:

@@ -15,27 +15,28 @@ type FaultKind string
 
 // Kinds of faults.
 const (
-	CrashActor FaultKind = "crash-actor" // an actor of the kind Actor panics on its next message
-	CrashNode  FaultKind = "crash-node"  // the node crashes, loses its memory, and starts again after For
-	Cut        FaultKind = "cut"         // Node cannot reach Peer
-	Isolate    FaultKind = "isolate"     // Node reaches neither other nodes nor the store
-	Outage     FaultKind = "outage"      // Node cannot reach the store
-	LoseAnswer FaultKind = "lose-answer" // the store applies the next write of Node, and the answer is lost
-	SlowStore  FaultKind = "slow-store"  // what Node sends to the store and back takes Count ms longer
-	StallStore FaultKind = "stall-store" // the store answers no request
-	LoseBucket FaultKind = "lose-bucket" // Bucket is deleted
-	RollBack   FaultKind = "roll-back"   // Bucket loses its last Count revisions
-	Pause      FaultKind = "pause"       // the actors of Node handle no messages
-	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
-	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
-	LoseDevice FaultKind = "lose-device" // the node's device does not answer
-	Sleep      FaultKind = "sleep"       // an operator puts a deployment to sleep; it stays asleep while idle
-	Delete     FaultKind = "delete"      // an operator deletes a deployment, and creates it again after For
-	Redeploy   FaultKind = "redeploy"    // an operator deploys other files
-	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
-	Flush      FaultKind = "flush"       // an operator drops the unused KV blocks of a replica
-	Restart    FaultKind = "restart"     // an operator restarts a replica
-	Evict      FaultKind = "evict"       // an operator frees the unused weights on the devices of Node
+	CrashActor FaultKind = "crash-actor"  // an actor of the kind Actor panics on its next message
+	CrashInJob FaultKind = "crash-in-job" // an actor of the kind Actor panics while its Count-th next job runs
+	CrashNode  FaultKind = "crash-node"   // the node crashes, loses its memory, and starts again after For
+	Cut        FaultKind = "cut"          // Node cannot reach Peer
+	Isolate    FaultKind = "isolate"      // Node reaches neither other nodes nor the store
+	Outage     FaultKind = "outage"       // Node cannot reach the store
+	LoseAnswer FaultKind = "lose-answer"  // the store applies the next write of Node, and the answer is lost
+	SlowStore  FaultKind = "slow-store"   // what Node sends to the store and back takes Count ms longer
+	StallStore FaultKind = "stall-store"  // the store answers no request
+	LoseBucket FaultKind = "lose-bucket"  // Bucket is deleted
+	RollBack   FaultKind = "roll-back"    // Bucket loses its last Count revisions
+	Pause      FaultKind = "pause"        // the actors of Node handle no messages
+	Migrate    FaultKind = "migrate"      // an operator moves the sequences of a replica
+	Scale      FaultKind = "scale"        // an operator sets the number of replicas to Count
+	LoseDevice FaultKind = "lose-device"  // the node's device does not answer
+	Sleep      FaultKind = "sleep"        // an operator puts a deployment to sleep; it stays asleep while idle
+	Delete     FaultKind = "delete"       // an operator deletes a deployment, and creates it again after For
+	Redeploy   FaultKind = "redeploy"     // an operator deploys other files
+	Offload    FaultKind = "offload"      // an operator offloads the KV blocks of a replica
+	Flush      FaultKind = "flush"        // an operator drops the unused KV blocks of a replica
+	Restart    FaultKind = "restart"      // an operator restarts a replica
+	Evict      FaultKind = "evict"        // an operator frees the unused weights on the devices of Node
 )
 
 // Fault is a fault or an operator action, at a time after the start of the load.
@@ -97,7 +98,7 @@ func (f Fault) String() string {
 		s += fmt.Sprintf(" of prompt %d", f.Count)
 	}
 	switch f.Kind {
-	case FailSteps, SlowDevice, FailLoads:
+	case FailSteps, SlowDevice, FailLoads, CrashInJob:
 		s += fmt.Sprintf(" (%d)", f.Count)
 	case SlowStore, RollBack:
 		s += fmt.Sprintf(" by %d", f.Count)
@@ -167,6 +168,8 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 			f.For = span(time.Second, 5*time.Second)
 		case CrashActor:
 			f.Actor, f.After = actors[rng.IntN(len(actors))], rng.IntN(2) == 0
+		case CrashInJob:
+			f.Actor, f.Count = actors[rng.IntN(len(actors))], 1+rng.IntN(3)
 		case CrashNode, StopNode:
 			f.For = span(time.Second, 10*time.Second)
 		case Cut:
@@ -193,6 +196,9 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawLevels(rng, span)
 		f.drawPreempt(rng, span)
 		all = append(all, f)
+	}
+	if o.Calm && o.Count == 0 {
+		return nil
 	}
 	for i, node := range nodes { // one for each node, without a draw
 		at := within * time.Duration(i+1) / time.Duration(len(nodes)+1)

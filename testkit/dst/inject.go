@@ -19,6 +19,8 @@ func (c *cluster) inject(f Fault) {
 	switch f.Kind {
 	case CrashActor:
 		n.crashNext(f.Actor, f.After)
+	case CrashInJob:
+		n.crashInJob(f.Actor, f.Count)
 	case CrashNode:
 		if n.crashed {
 			return
@@ -123,6 +125,7 @@ func (c *cluster) endFaults() {
 		n.faults.cancel()
 		n.mu.Lock()
 		clear(n.crashes)
+		clear(n.jobCrashes)
 		n.mu.Unlock()
 	}
 	c.world.Run(time.Minute, func() bool {

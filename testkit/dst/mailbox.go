@@ -84,6 +84,7 @@ type mailbox struct {
 
 // PostUserMessage implements actor.Mailbox.
 func (m *mailbox) PostUserMessage(message any) {
+	m.dispatcher.world.actions.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.user = append(m.user, message)
@@ -92,6 +93,7 @@ func (m *mailbox) PostUserMessage(message any) {
 
 // PostSystemMessage implements actor.Mailbox.
 func (m *mailbox) PostSystemMessage(message any) {
+	m.dispatcher.world.actions.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.system = append(m.system, message)

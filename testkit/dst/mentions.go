@@ -10,12 +10,15 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// mentions finds the requests that an actor still knows. At rest there are none: what an actor keeps
-// for a request would otherwise grow with their number.
+// mentions finds the requests, of clients or of actors, and the copies of blocks that an actor still
+// knows. At rest there are none: what an actor keeps for them would otherwise grow with their number.
 type mentions struct {
 	requests map[string]bool
 	seen     map[uintptr]bool
-	found    map[string]string // request by the field that has it
+	copies   map[uint64]bool
+	exists   func(address, id string) bool // reports whether there is an actor
+	gone     map[string]string             // actor that has ended by the field that has it
+	found    map[string]string             // request by the field that has it
 }
 
 // bounded are the fields that keep the last requests, at most a fixed number: the explanations of a
@@ -24,25 +27,76 @@ var bounded = []string{".machine.log", ".migrations.source.commands", ".machine.
 
 // mentioned returns the requests that actors of a node know, with where they know them.
 func (c *cluster) mentioned(n *Node) (all []string) {
-	m := &mentions{requests: make(map[string]bool)}
+	m := &mentions{requests: make(map[string]bool), copies: c.checks.messages.copies,
+		exists: c.exists}
 	for _, call := range c.calls {
 		m.requests[call.ID] = true
+	}
+	for id := range c.checks.messages.ids {
+		m.requests[id] = !lasts(id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.actors)) {
 		if _, runs := n.system.ProcessRegistry.GetLocal(id); !runs {
 			continue
 		}
-		m.seen, m.found = make(map[uintptr]bool), make(map[string]string)
+		m.seen, m.found, m.gone = make(map[uintptr]bool), make(map[string]string), make(map[string]string)
 		m.visit(reflect.ValueOf(n.actors[id]), "")
 		for _, field := range slices.Sorted(maps.Keys(m.found)) {
-			all = append(all, fmt.Sprintf("%s on %s still knows %s in %s", id, n.cfg.Name, m.found[field], field))
+			kind := c.checks.messages.ids[m.found[field]]
+			all = append(all, fmt.Sprintf("%s on %s still knows %s %s in %s", id, n.cfg.Name, kind, m.found[field], field))
+		}
+		for _, field := range slices.Sorted(maps.Keys(m.gone)) {
+			all = append(all, fmt.Sprintf("%s on %s still knows %s in %s, which has ended", id, n.cfg.Name, m.gone[field],
+				field))
 		}
 	}
 	return all
 }
 
+// pidIn returns the address and id of an actor, if v is such a reference.
+func pidIn(v reflect.Value) (address, id string, ok bool) {
+	if v.Kind() == reflect.Pointer && !v.IsNil() && v.Type() == reflect.TypeFor[*actor.PID]() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return "", "", false
+	}
+	at, name := v.FieldByName("Address"), v.FieldByName("ID")
+	if !name.IsValid() {
+		name = v.FieldByName("Id")
+	}
+	if !at.IsValid() || !name.IsValid() || at.Kind() != reflect.String || name.Kind() != reflect.String {
+		return "", "", false
+	}
+	return at.String(), name.String(), at.String() != "" && name.String() != ""
+}
+
+// exists reports whether there is an actor.
+func (c *cluster) exists(address, id string) bool {
+	for _, n := range c.alive() {
+		if n.address == address {
+			_, runs := n.system.ProcessRegistry.GetLocal(id)
+			return runs
+		}
+	}
+	return false
+}
+
+// lasts reports whether a request id is the name of something that lasts: requests that concern a model
+// or a replica may have its name as their id.
+func lasts(id string) bool {
+	name, _, _ := strings.Cut(id, "-")
+	return id == "" || slices.ContainsFunc(models, func(m model) bool { return m.name == name && len(id) <= maxName })
+}
+
+// maxName is the maximum length of the name of a replica.
+const maxName = 4
+
 // visit visits the state of an actor and of its machine.
 func (m *mentions) visit(v reflect.Value, at string) {
+	if address, id, ok := pidIn(v); ok && !m.exists(address, id) {
+		m.gone[at] = id + " of " + address
+	}
 	switch v.Kind() {
 	case reflect.String:
 		if m.requests[v.String()] {
@@ -68,6 +122,9 @@ func (m *mentions) visit(v reflect.Value, at string) {
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
+			if k := it.Key(); k.Kind() == reflect.Uint64 && m.copies[k.Uint()] {
+				m.found[at] = fmt.Sprint("copy ", k.Uint())
+			}
 			m.visit(it.Key(), at+" key")
 			m.visit(it.Value(), at)
 		}

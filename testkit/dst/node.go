@@ -74,6 +74,7 @@ type Node struct {
 	actors     map[string]actor.Actor // by id
 	crashes    map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
 	phaseCrash *PhaseCrash            // nil: none is due
+	jobCrashes map[string][]int       // by kind of actor: pending crashes, each during the nth next job
 }
 
 // StartNode starts a node.
@@ -84,7 +85,7 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 			"%s:%d",
 			cfg.Name,
 			w.starts,
-		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool),
+		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool), jobCrashes: make(map[string][]int),
 		actors: make(map[string]actor.Actor)}
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
@@ -157,7 +158,11 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 			if before {
 				panic("dst: crash before " + fmt.Sprintf("%T", env.Message))
 			}
-			next(ctx, env)
+			jobs := n.world.jobs.Load()
+			n.checkStale(ctx.Actor(), ctx.Self(), env.Message, func() { next(ctx, env) })
+			if n.world.jobs.Load() > jobs && n.takeJobCrash(kind) {
+				panic("dst: crash in a job of " + fmt.Sprintf("%T", env.Message))
+			}
 			if after {
 				panic("dst: crash after " + fmt.Sprintf("%T", env.Message))
 			}
@@ -192,6 +197,29 @@ func (n *Node) takeCrash(kind, id string, message any) (before, after bool) {
 	}
 	n.crashes[kind] = due[1:]
 	return !due[0], due[0]
+}
+
+// crashInJob makes an actor of the given kind panic after it has handled the nth next message for which
+// it starts a job. The job then reports to the next incarnation of the actor.
+func (n *Node) crashInJob(kind string, nth int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.jobCrashes[kind] = append(n.jobCrashes[kind], nth)
+}
+
+// takeJobCrash reports whether an actor crashes now that it has started a job.
+func (n *Node) takeJobCrash(kind string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	due := n.jobCrashes[kind]
+	if len(due) == 0 {
+		return false
+	}
+	if due[0]--; due[0] > 0 {
+		return false
+	}
+	n.jobCrashes[kind] = due[1:]
+	return true
 }
 
 // props composes the actors as the node of the product does, without its control service.

@@ -14,7 +14,7 @@ var sometimes = []string{"preemptions", "sequences migrated", "blocks offloaded"
 // TestQuiet runs a cluster without faults: with little load, with much, and with much and commands of
 // operators.
 func TestQuiet(t *testing.T) {
-	counts := make(dst.Counts)
+	counts, rows := make(dst.Counts), readQuiet(t)
 	for i := range 3 * *quiet {
 		seed := *from + i
 		o := options(seed, 0)
@@ -30,6 +30,11 @@ func TestQuiet(t *testing.T) {
 		for _, f := range r.Failures {
 			t.Errorf("quiet seed %d: %s", seed, f)
 		}
+		if wrong := rows.add(r.Transitions, o.Count > 0, i < suiteSeeds); !*update {
+			for _, row := range wrong {
+				t.Errorf("quiet seed %d: not expected without a fault: %s", seed, row)
+			}
+		}
 		if *first && t.Failed() {
 			t.FailNow()
 		}
@@ -41,4 +46,21 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	t.Log(counts)
+	if *from > 1 || 3**quiet < suiteSeeds {
+		return
+	}
+	if *update {
+		if err := rows.write(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, row := range rows.missing() {
+		t.Errorf("all seeds: never: %s", row)
+	}
+	if !*first { // a change of tools/mutate removes rows
+		for _, row := range rows.gone() {
+			t.Errorf("all seeds: gone: %s", row)
+		}
+	}
 }

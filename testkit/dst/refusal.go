@@ -67,7 +67,8 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 	case says("quarantine"), says("device lost"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
 	case says("no GPU for replica"):
-		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceNodes()
+		return server && (begun || status == http.StatusServiceUnavailable) &&
+			(h.cluster.scarceNodes() || says("short of memory"))
 	case says("differ"), says("were replaced"):
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
 	case says("could not be loaded"):

@@ -50,7 +50,10 @@ type Result struct {
 	Seen     Seen
 	Rested   time.Duration // from the end of the load and of all faults until the cluster was at rest
 	Counts   Counts
-	Void     int // number of calls whose client was connected to a node that crashed
+
+	Transitions []string // rows of transition tables that have applied, each with its state
+
+	Void int // number of calls whose client was connected to a node that crashed
 }
 
 // directOdds is the number of calls of which one goes to a session without a gateway.
@@ -124,6 +127,8 @@ func Run(o Options) Result {
 		c.result.Faults = plan(faults, o, c.names, load)
 	}
 	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
+	c.checks.light = c.checks.quiet && !o.Busy
+	keepReached()
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
 	for _, name := range c.names {
@@ -149,6 +154,7 @@ func Run(o Options) Result {
 	c.checks.checkTurns()
 	c.checks.setSettled(false)
 	c.checkQuiet()
+	c.result.Transitions = keepReached()
 	c.result.Failures = append(c.result.Failures, c.checks.all()...)
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()

@@ -36,6 +36,7 @@ func (r *nodeRuntime) AfterFunc(d time.Duration, f func()) supervise.Timer {
 
 // addTimer adds a timer to the world.
 func (w *World) addTimer(t *timer) *timer {
+	w.actions.Add(1)
 	w.mu.Lock()
 	w.lastID++
 	t.world, t.id = w, w.lastID
@@ -57,6 +58,8 @@ func (r *nodeRuntime) OnDone(ctx context.Context, f func()) (stop func() bool) {
 
 // Go implements supervise.Runtime.
 func (r *nodeRuntime) Go(f func()) {
+	r.world.actions.Add(1)
+	r.world.jobs.Add(1)
 	r.world.mu.Lock()
 	r.world.lastID++
 	key := fmt.Sprintf("%s job %d", r.node, r.world.lastID)

@@ -3,6 +3,7 @@ package dst
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,20 +22,71 @@ type Sight struct {
 // Sights lists what can happen, sorted by name: all rows and states of the tables that are linked
 // into this program, and all reasons. Runs share it, since it is known per process.
 func Sights() (all []Sight) {
+	keepReached()
+	earlier.Lock()
 	for _, r := range table.Reached() {
 		for _, l := range r.Lines {
-			all = append(all, Sight{r.Table + ": " + l.String(), len(l.In) > 0})
+			name := r.Table + ": " + l.String()
+			all = append(all, Sight{name, earlier.seen[name]})
 		}
 		for _, s := range r.States {
-			all = append(all, Sight{r.Table + ": state " + s.Name, s.Reached})
+			name := r.Table + ": state " + s.Name
+			all = append(all, Sight{name, earlier.seen[name]})
 		}
 	}
+	earlier.Unlock()
 	for value, name := range messages.Reason_name {
 		if value != 0 {
 			all = append(all, Sight{"refusal: " + strings.TrimPrefix(name, "REASON_"), refused[value].Load()})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Sight) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// earlier has what was reached before the last call of keepReached.
+var earlier = struct {
+	sync.Mutex
+	seen map[string]bool
+}{seen: make(map[string]bool)}
+
+// keepReached keeps what tables have reached since its last call, and returns the transitions: the rows
+// with each state in which they have applied.
+func keepReached() (transitions []string) {
+	earlier.Lock()
+	defer earlier.Unlock()
+	for _, r := range table.Reached() {
+		for _, l := range r.Lines {
+			if len(l.In) > 0 {
+				earlier.seen[r.Table+": "+l.String()] = true
+			}
+			for _, state := range l.In {
+				transitions = append(transitions, transition(r.Table, state, l))
+			}
+		}
+		for _, s := range r.States {
+			earlier.seen[r.Table+": state "+s.Name] = earlier.seen[r.Table+": state "+s.Name] || s.Reached
+		}
+	}
+	table.Forget()
+	return transitions
+}
+
+func transition(name, state string, l table.Line) string {
+	l.From = []string{state}
+	return name + ": " + l.String()
+}
+
+// Transitions lists the rows of all tables with each state in which they can apply.
+func Transitions() map[string]bool {
+	all := make(map[string]bool)
+	for _, r := range table.Reached() {
+		for _, l := range r.Lines {
+			for _, state := range l.From {
+				all[transition(r.Table, state, l)] = true
+			}
+		}
+	}
 	return all
 }
 

@@ -63,8 +63,8 @@ const seldom = "Seldom"
 // unknown is the reason that -update gives.
 const unknown = "Not reached since the last -update; write down why."
 
-func readUnreached() (head string, all []section, err error) {
-	text, err := os.ReadFile(unreachedFile)
+func readSections(file string) (head string, all []section, err error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", nil, err
 	}
@@ -89,7 +89,7 @@ func readUnreached() (head string, all []section, err error) {
 
 // checkUnreached compares what was not reached with the file.
 func checkUnreached() error {
-	head, sections, err := readUnreached()
+	head, sections, err := readSections(unreachedFile)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 )
@@ -26,7 +27,9 @@ type World struct {
 	lastID   uint64
 	wake     chan struct{} // has a capacity of one; signals that a task was added
 
-	starts int // number of nodes started
+	starts  int           // number of nodes started
+	actions atomic.Uint64 // messages sent, and timers and jobs started
+	jobs    atomic.Uint64 // jobs started
 
 	instant  time.Time // of the last step
 	busy     int       // number of steps at this instant

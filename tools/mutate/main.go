@@ -27,6 +27,10 @@ const folders = "core/session,core/deployment,core/leadership,core/replica,core/
 	"actors/model/replica,actors/model/replica/copier,actors/model/replica/migration,actors/model/replica/tiering," +
 	"actors/model/replicaset,actors/model/router,actors/model/session,actors/model/stepper"
 
+// notRuns are the tests of testkit/dst that repeat runs of others, or run no cluster.
+const notRuns = "^(TestSame.*|TestRegressions|TestSocket.*|TestTexts.*|TestStopString.*|TestSeedsAnd.*|TestShrink|" +
+	"TestCompare|TestAllTablesRun|TestBursts)$"
+
 // options are the flags.
 type options struct {
 	seed    uint64
@@ -37,6 +41,7 @@ type options struct {
 	only    []int
 	list    bool
 	own     bool
+	runs    string
 }
 
 func main() {
@@ -47,6 +52,7 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "`time` after which a test counts as failed")
 	flag.BoolVar(&o.list, "list", false, "list the changes and run nothing")
 	flag.BoolVar(&o.own, "own", true, "run the tests of a survivor's own package")
+	flag.StringVar(&o.runs, "run", "", "`regexp` of the tests of testkit/dst that are run; empty: all with a cluster")
 	in := flag.String("in", folders, "comma-separated `folders` whose files are changed, without their tests")
 	only := flag.String("only", "", "comma-separated `numbers` of changes that are tried")
 	flag.Parse()
@@ -89,8 +95,8 @@ func run(o options) error {
 	}
 	defer os.RemoveAll(dir)
 	t := &test{binary: filepath.Join(dir, "dst.test"), dir: "testkit/dst", timeout: o.timeout,
-		args: []string{"-test.run=^(TestQuiet|TestSeeds)$", "-test.v", "-test.failfast", "-first", "-quiet=2",
-			"-seeds=" + strconv.Itoa(o.seeds)}}
+		args: []string{"-test.run=" + o.runs, "-test.skip=" + notRuns, "-test.v", "-test.failfast", "-first",
+			"-brief=3", "-seeds=" + strconv.Itoa(o.seeds)}}
 	in, err := build(dir, "./testkit/dst", t.binary, all, o.count)
 	if err != nil {
 		return err

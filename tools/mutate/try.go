@@ -37,6 +37,7 @@ type test struct {
 var (
 	runEnded = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.* trace )([0-9a-f]{16})$`)
 	violated = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: ((?:quiet )?seed \d+: .*|all seeds: .*)$`)
+	logged   = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.*)$`)
 	panicked = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
 )
 
@@ -97,8 +98,21 @@ func (t *test) try(n int, c change) (o outcome, err error) {
 	case broken != "":
 		o.runs++
 		o.by = broken
+	case lastLog(out) != "":
+		o.by = lastLog(out)
 	default:
 		return o, fmt.Errorf("%s: the test failed without a reason\n%s", c, out)
 	}
 	return o, nil
+}
+
+// lastLog returns the last line that a test has logged before it failed, other than that a run ended.
+func lastLog(out string) (last string) {
+	out, _, failed := strings.Cut(out, "--- FAIL: ")
+	for _, m := range logged.FindAllStringSubmatch(out, -1) {
+		if failed && !runEnded.MatchString(m[0]) {
+			last = m[1]
+		}
+	}
+	return last
 }
