@@ -37,7 +37,27 @@ type cluster struct {
 
 	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
 
+	timers []preemptTimer // of preemptions, that have not fired
+
 	departed map[string]time.Time // node that is no member -> since when
+}
+
+type preemptTimer struct {
+	at      time.Time
+	replica string
+}
+
+// fireTimers fires the timers that are due.
+func (c *cluster) fireTimers() {
+	all := c.timers
+	c.timers = nil
+	for _, t := range all {
+		if t.at.After(c.now) {
+			c.timers = append(c.timers, t)
+		} else {
+			c.handle(PreemptTimer{t.replica})
+		}
+	}
 }
 
 type playedNode struct {
@@ -208,7 +228,7 @@ func (c *cluster) answer(e Effect) {
 			c.handle(Saved{Replica: e.Replica})
 		}
 	case PreemptAfter:
-		c.handle(PreemptTimer{e.Replica})
+		c.timers = append(c.timers, preemptTimer{c.now.Add(e.After), e.Replica})
 	case Watch:
 		if _, r := c.find(e.Actor); r == nil { // it has ended already
 			c.handle(Exited{e.Actor, "not found"})

@@ -28,7 +28,7 @@
 //	                starting, loading, up                draining
 //	drained         draining                             stopping
 //	                stopping                             same
-//	exited          starting … draining     restartable  absent
+//	exited          starting, loading, up   restartable  absent
 //	                starting … draining                  stopping
 //	                stopping                             same
 //	unreachable     starting … draining                  absent

@@ -10,23 +10,27 @@ type replicaExit struct {
 
 // onExited handles a replica that crashed too often or found its device lost. If the node is alive,
 // the lease remains, and the replica is restarted at once on the GPU of its lease. If it exits
-// there again within avoidAfterCrash, its lease is released and the GPU is avoided for that time.
+// there again within avoidAfterCrash, its lease is released and the GPU is avoided for that time. One that
+// exits while it drains is not restarted: its memory is freed.
 func (d *Deployment) onExited(e Exited, now time.Time) {
 	for _, name := range d.named(e.Actor) {
 		r := d.replicas[name]
 		at, last, moved := r.spec.At, d.lastExit[name], d.isSubstitute(name)
-		holds := none
-		if !moved && r.preemption == nil && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
+		holds, leaving := none, r.phase == Draining
+		if !leaving && !moved && r.preemption == nil && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
 			holds = restartable
 		}
 		if !d.fire(r, exited, holds, now) {
 			continue
 		}
 		d.emit(Terminated{name, e.Why})
-		d.lastExit[name] = replicaExit{at, now}
+		if !leaving {
+			d.lastExit[name] = replicaExit{at, now}
+		}
 		switch {
 		case r.preemption != nil:
 			d.tellPreemption(r.preemption, r, r.preemption.machine.Lost("replica "+name+" stopped: "+e.Why, now), now)
+		case leaving:
 		case moved: // the replica to be moved stays in place
 			d.extendStable(moveBackoff, now)
 		case holds == restartable:

@@ -107,7 +107,7 @@ var rows = table.New("deployment replica", []row{
 	on(retired, active, Draining),
 	on(drained, []Phase{Draining}, Stopping),
 	on(drained, stopping, same),
-	when(restartable, "restartable", on(exited, running, Absent)),
+	when(restartable, "restartable", on(exited, active, Absent)),
 	on(exited, running, Stopping),
 	on(exited, stopping, same),
 	on(unreachable, running, Absent),

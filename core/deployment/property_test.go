@@ -146,6 +146,7 @@ func (c *cluster) answerSome(t *rapid.T) {
 
 func (c *cluster) tick(d time.Duration) {
 	c.now = c.now.Add(d)
+	c.fireTimers()
 	c.handle(Tick{})
 }
 

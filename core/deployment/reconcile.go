@@ -13,9 +13,10 @@ func (d *Deployment) reconcile(now time.Time) {
 		return
 	}
 	defer d.announce()
-	if d.state == Active {
-		d.startPreemptions(now)
+	if d.state == Removing { // all replicas leave
+		d.spec.Preemptions = nil
 	}
+	d.startPreemptions(now)
 	for range len(d.replicas) + 1 {
 		change := schedule.NextChange(d.spec.Wanted(), d.state == Removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {

@@ -131,7 +131,7 @@ func (d *Deployment) inVain(now time.Time) bool {
 			return false
 		}
 	}
-	return now.Sub(d.wake.wanted) >= wakeLinger
+	return len(d.spec.Preemptions) == 0 && now.Sub(d.wake.wanted) >= wakeLinger // else an operator holds it
 }
 
 func (d *Deployment) awaken() { d.emit(Scale{1, "requests wait for it"}) }

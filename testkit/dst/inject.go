@@ -99,6 +99,7 @@ func (c *cluster) inject(f Fault) {
 		}
 	case Sleep:
 		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
+			s.Preemptions = nil // as models.scale does
 			s.Replicas, s.MinReplicas, s.IdleAfter = proto.Uint32(0), proto.Uint32(0), proto.Uint32(1)
 		})
 	case Scale:

@@ -39,10 +39,15 @@ func (c *cluster) scarce(first func(Fault) bool) bool {
 	return false
 }
 
-// grows reports whether the models need more memory than at the start.
+// grows reports whether the models need more memory than at the start, or one of them is placed anew,
+// after others have taken the memory that it had.
 func (c *cluster) grows() bool {
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
-		return f.Kind == Scale && f.Count > 1 || f.Kind == Redeploy || f.Kind == Register
+		switch f.Kind {
+		case Redeploy, Register, Park, Sleep, Delete, Preempt:
+			return true
+		}
+		return f.Kind == Scale && f.Count > 1
 	})
 }
 
