@@ -35,7 +35,6 @@ type world struct {
 	shown   State                // last state that was published
 	told    bool                 // that state was published
 	level   bool                 // the wanted level is standby
-	faulty  bool                 // published too
 	wrong   bool                 // a canary gave a wrong answer
 	held2   string               // sequence that is held, as during a migration
 }
