@@ -12,6 +12,9 @@ const (
 	OnActive
 )
 
+// String returns the name of the level.
+func (l Level) String() string { return [...]string{"none", "cold", "parked", "standby", "active"}[l] }
+
 // Wanted returns the number of replicas that are to be there: none if the deployment is parked.
 func (s Spec) Wanted() int {
 	if s.Level == Parked {
@@ -19,6 +22,9 @@ func (s Spec) Wanted() int {
 	}
 	return s.Replicas
 }
+
+// held reports whether an operator has set a level.
+func (s Spec) held() bool { return s.Level != NoLevel || len(s.Levels) > 0 }
 
 // levelOf returns the wanted level of a replica.
 func (s Spec) levelOf(name string) Level {

@@ -17,14 +17,14 @@ const need = 8 << 20 // bytes per replica in scripts
 //
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
-//	apply [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
+//	apply [stored=N] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
-//	wanted NODE [waiting=N], scaled
+//	wanted NODE [waiting=N] [stored=N], scaled
 //	drained M, migrated M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
@@ -122,7 +122,7 @@ func (s *scripted) event(l line) Event {
 		return list
 	case "apply":
 		s.apply(l)
-		return Apply{s.spec, hbm.Need{Fixed: need}}
+		return Apply{s.spec, uint64(l.number("stored")), hbm.Need{Fixed: need}}
 	case "remove":
 		return Remove{}
 	case "stale":
@@ -140,7 +140,8 @@ func (s *scripted) event(l line) Event {
 	case "recorded":
 		return Recorded{}
 	case "wanted":
-		return Wanted{first, l.number("waiting")}
+		n := l.number("waiting")
+		return Wanted{Node: first, Waiting: n, Wakes: n, Stored: uint64(l.number("stored"))}
 	case "scaled":
 		return Scaled{}
 	}
