@@ -15,12 +15,13 @@ const (
 // String returns the name of the level.
 func (l Level) String() string { return [...]string{"none", "cold", "parked", "standby", "active"}[l] }
 
-// Wanted returns the number of replicas that are to be there: none if the deployment is parked.
+// Wanted returns the number of replicas that are to be there: none if the deployment is parked, and
+// otherwise the requested number without those that are preempted.
 func (s Spec) Wanted() int {
 	if s.Level == Parked {
 		return 0
 	}
-	return s.Replicas
+	return max(0, s.Replicas-len(s.Preemptions))
 }
 
 // held reports whether an operator has set a level.

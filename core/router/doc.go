@@ -65,17 +65,19 @@
 // replica. In the other states it serves only stored deployments. If no replica can serve a
 // request, the router refuses it for the first of these reasons that applies: the output was
 // computed by files that are neither served nor deployed; the node is starting; the model is not
-// deployed; an operator stopped it, or keeps it at a level below active and requests do not wake it; it
-// failed. Otherwise the model is asleep, at such a level, or starting, and the request waits.
+// deployed; it is stopped; it is kept at a level below active and requests do not wake it; it is
+// preempted; it failed. Otherwise the model is asleep, at such a level, or starting, and the request
+// waits.
 //
 // # Waiting requests
 //
 // Requests wait in the order of core/wake, and are answered in this order as soon as a replica
-// serves, or a reason to refuse them applies. A request that asks for it also waits while no device
-// has room for the model, or while an operator keeps it from serving. The router reports their number
-// to the group of deployments on the node that leads the model's deployment, which is known from its
-// status, with the number of those that may wake it: all but those that waited when the router learned
-// of a level. The deployment wakes if it is asleep, or at a level below active and its minimum is 0.
+// serves, or a reason to refuse them applies. A request that asks for it also waits while an operator
+// keeps the model at such a level, while it is preempted, or while no device has room for it. The
+// router reports their number to the group of deployments on the node that leads the model's
+// deployment, which is known from its status, with the number of those that may wake it: all but those
+// that waited when the router learned of a level. The deployment wakes if it is asleep, or at a level
+// below active and its minimum is 0.
 //
 // # Invariants
 //

@@ -21,7 +21,8 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [asleep] [wakes] [at=N] [places=N] [revision=R] [level=L], deleted D, read D...
+//	stored D [stopped] [asleep] [preempted] [wakes] [at=N] [places=N] [revision=R] [level=L],
+//	deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R] [class=N] [deadline=5s] [wait], cancel REQUEST
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
@@ -254,6 +255,8 @@ func storedOf(l line) Stored {
 			s.Rest = schedule.Stopped
 		case w == "asleep":
 			s.Rest = schedule.Asleep
+		case w == "preempted":
+			s.Preempted = true
 		case active:
 			s.Levels[name] = ""
 		default:

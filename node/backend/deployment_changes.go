@@ -36,6 +36,9 @@ func (d *DeploymentControl) WakeAtRevision(ctx context.Context, name string, rev
 	var before, after *messages.DeploymentSpec
 	err := d.changeAtRevision(ctx, name, revision, func(stored *messages.DeploymentSpec) {
 		before = proto.CloneOf(stored)
+		if stored.GetReplicas() == 0 {
+			stored.Preemptions = nil
+		}
 		stored.Replicas, stored.Level, stored.ReplicaLevels = new(replicas), level, nil
 		after = stored
 	})

@@ -44,8 +44,9 @@ func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	rest := schedule.RestOf(s.Bounds())
 	stored := core.Stored{
-		Name: s.GetName(), At: d.GetRevision(), Rest: rest, Revision: s.GetRevisionDigest(),
+		Name: s.GetName(), At: d.GetRevision(), Rest: rest, Preempted: s.Preempted(),
 		Wakes:      s.GetMinReplicas() == 0 && rest != schedule.Stopped,
+		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
 	}
