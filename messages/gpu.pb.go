@@ -1701,6 +1701,7 @@ type MemoryBudget struct {
 	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights in use, and workspace and adapters of all replicas
 	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
 	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
+	Shares        []*ReplicaBudget       `protobuf:"bytes,5,rep,name=shares,proto3" json:"shares,omitempty"`                              // of the replicas, in the same order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1763,6 +1764,75 @@ func (x *MemoryBudget) GetReplicas() []string {
 	return nil
 }
 
+func (x *MemoryBudget) GetShares() []*ReplicaBudget {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// ReplicaBudget is what a replica counts in a MemoryBudget, in bytes. Weights are not in it, since
+// replicas share them.
+type ReplicaBudget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`
+	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaBudget) Reset() {
+	*x = ReplicaBudget{}
+	mi := &file_messages_gpu_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaBudget) ProtoMessage() {}
+
+func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaBudget.ProtoReflect.Descriptor instead.
+func (*ReplicaBudget) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReplicaBudget) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *ReplicaBudget) GetFixed() uint64 {
+	if x != nil {
+		return x.Fixed
+	}
+	return 0
+}
+
+func (x *ReplicaBudget) GetKvMinBytes() uint64 {
+	if x != nil {
+		return x.KvMinBytes
+	}
+	return 0
+}
+
 // Quarantine is why a device accepts no work.
 type Quarantine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1776,7 +1846,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1858,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1871,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1856,7 +1926,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1938,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +1951,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1993,7 +2063,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2075,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2088,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2049,7 +2119,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2131,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2144,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2124,7 +2194,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2206,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2219,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -2184,7 +2254,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2266,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2279,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -2240,7 +2310,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2322,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2335,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2327,7 +2397,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2409,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2422,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2383,7 +2453,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2465,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2478,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2472,7 +2542,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2554,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2567,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2535,7 +2605,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2617,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2630,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2623,7 +2693,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2635,7 +2705,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2648,7 +2718,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2678,7 +2748,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2760,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2773,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2751,7 +2821,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2833,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2846,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2841,7 +2911,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2923,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2936,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2903,7 +2973,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +2985,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +2998,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2964,7 +3034,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3046,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3059,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3146,14 +3216,20 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05spare\x18\b \x01(\bR\x05spare\x127\n" +
 	"\tlast_used\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
 	"\aloading\x18\n" +
-	" \x01(\bR\aloading\"\x81\x01\n" +
+	" \x01(\bR\aloading\"\xb3\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
 	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
 	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
 	"kvMinBytes\x12\x1a\n" +
-	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
+	"\breplicas\x18\x04 \x03(\tR\breplicas\x120\n" +
+	"\x06shares\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaBudgetR\x06shares\"a\n" +
+	"\rReplicaBudget\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
+	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
+	"kvMinBytes\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +
@@ -3292,7 +3368,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -3314,77 +3390,79 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*SwitchGpuResult)(nil),       // 17: troupe.v1.SwitchGpuResult
 	(*GpuWeights)(nil),            // 18: troupe.v1.GpuWeights
 	(*MemoryBudget)(nil),          // 19: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 20: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 21: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 22: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 23: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 24: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 25: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 26: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 27: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 28: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 29: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 30: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 31: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 32: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 33: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 34: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 35: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 36: troupe.v1.GrowKV
-	(*Refused)(nil),               // 37: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(Level)(0),                    // 39: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 41: troupe.v1.PriorityClass
+	(*ReplicaBudget)(nil),         // 20: troupe.v1.ReplicaBudget
+	(*Quarantine)(nil),            // 21: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 22: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 23: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 24: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 25: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 26: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 27: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 28: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 29: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 30: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 31: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 32: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 33: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 34: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 35: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 36: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 37: troupe.v1.GrowKV
+	(*Refused)(nil),               // 38: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(Level)(0),                    // 40: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 42: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	37, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	38, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	37, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	38, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	38, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	38, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	38, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	38, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	39, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	39, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	39, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	39, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	37, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	38, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	32, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	20, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	21, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	23, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	33, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	21, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	22, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	24, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
 	19, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
 	18, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
 	15, // 19: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
 	1,  // 20: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
 	9,  // 21: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	38, // 22: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	39, // 22: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
 	14, // 23: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	37, // 24: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	39, // 25: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	40, // 26: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	2,  // 27: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	40, // 28: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	40, // 29: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	22, // 30: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	40, // 31: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	24, // 32: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 33: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	37, // 34: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 35: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	37, // 36: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 37: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	37, // 38: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	41, // 39: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	40, // 40: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	37, // 41: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	38, // 24: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	40, // 25: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	41, // 26: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	20, // 27: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	2,  // 28: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	41, // 29: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	41, // 30: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	23, // 31: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	41, // 32: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	25, // 33: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 34: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	38, // 35: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 36: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	38, // 37: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 38: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	38, // 39: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	42, // 40: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	41, // 41: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	38, // 42: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3409,16 +3487,16 @@ func file_messages_gpu_proto_init() {
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[18].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[23].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[19].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[26].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[27].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[28].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3428,7 +3506,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,6 +44,21 @@ type Memory struct {
 	Model                       string // folder of the model; empty: the sizes are not set
 	Bytes, Used, Total, Reserve uint64
 	Evictable                   uint64 // of weights that no replica uses; they are not in Used
+	Room                        *Room  // nil: no models would make room by leaving
+}
+
+// Room is how an operator makes room on a device.
+type Room struct {
+	Device string
+	Leave  []Holder
+}
+
+// Holder is a model that would leave a device.
+type Holder struct {
+	Model    string
+	Replicas []string
+	Bytes    uint64
+	Command  string // that makes it leave
 }
 
 // Deployment reports whether a deployment is stored or its status is known. If neither, it also

@@ -224,9 +224,22 @@ func refusalOf(r *messages.Refused) core.Refusal {
 		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
 		Memory: core.Memory{
 			Model: m.GetModel(), Bytes: m.GetBytes(), Used: m.GetUsed(), Total: m.GetTotal(), Reserve: m.GetReserve(),
-			Evictable: m.GetEvictable(),
+			Evictable: m.GetEvictable(), Room: roomOf(m),
 		},
 	}
+}
+
+func roomOf(m *messages.MemoryShortage) *core.Room {
+	if m.GetDevice() == "" {
+		return nil
+	}
+	room := &core.Room{Device: m.GetDevice()}
+	for _, h := range m.GetLeave() {
+		room.Leave = append(room.Leave, core.Holder{
+			Model: h.GetModel(), Replicas: h.GetReplicas(), Bytes: h.GetBytes(), Command: h.GetCommand(),
+		})
+	}
+	return room
 }
 
 // refused returns the message of a refusal; nil: none.
@@ -242,6 +255,14 @@ func refused(r core.Refusal) *messages.Refused {
 		msg.Memory = &messages.MemoryShortage{
 			Model: m.Model, Bytes: m.Bytes, Used: m.Used, Total: m.Total, Reserve: m.Reserve,
 			Evictable: m.Evictable,
+		}
+		if m.Room != nil {
+			msg.Memory.Device = m.Room.Device
+			for _, h := range m.Room.Leave {
+				msg.Memory.Leave = append(msg.Memory.Leave, &messages.MemoryHolder{
+					Model: h.Model, Replicas: h.Replicas, Bytes: h.Bytes, Command: h.Command,
+				})
+			}
 		}
 	}
 	return msg
