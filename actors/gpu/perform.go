@@ -55,6 +55,10 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.reply(ctx, e.To, d.refusedEvict(e))
 		case core.LossDetected:
 			d.performHealth(ctx, d.quarantine.DeviceLost(e.Detail, supervise.Now(ctx)))
+		case core.ModelUnloaded:
+			d.leaveTurns(ctx, e.Lease)
+			delete(d.uses, e.Lease)
+			d.log(effect)
 		default:
 			d.log(effect)
 		}
@@ -98,7 +102,7 @@ func (d *device) log(effect core.Effect) {
 }
 
 func (d *device) askShrink(ctx actor.Context, e core.AskShrink) {
-	ctx.Request(actor.NewPID(e.Replica.Address, e.Replica.ID),
+	ctx.Send(actor.NewPID(e.Replica.Address, e.Replica.ID),
 		&messages.ShrinkKV{Lease: e.Lease, Blocks: uint32(e.Blocks), Attempt: e.Attempt})
 	supervise.After(ctx, e.Timeout, &shrinkTimeout{d.incarnation, e.Lease, e.Attempt})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 )
 
 // Event is something that happened to the deployment.
@@ -24,8 +25,11 @@ type (
 	// Remove reports that the deployment is deleted.
 	Remove struct{}
 
-	// Members lists the live members of the cluster.
-	Members struct{ Members []Member }
+	// Members lists the live members of the cluster, and those that departed recently.
+	Members struct {
+		Members  []Member
+		Departed []Departed
+	}
 
 	// ReplicaList answers ListReplicas.
 	ReplicaList struct {
@@ -65,8 +69,11 @@ type (
 		Failure *Failure
 	}
 
-	// Drained reports that a replica has no sequences left.
-	Drained struct{ Replica string }
+	// Drained reports that a replica has no sequences left, and how they left.
+	Drained struct {
+		Replica    string
+		Departures preempt.Counts
+	}
 
 	// Migrated reports that a MigrateSequences has ended.
 	Migrated struct{ Replica, Request string }
@@ -139,6 +146,7 @@ func (d *Deployment) Handle(e Event, now time.Time) []Effect {
 	if d.state == Fenced {
 		return []Effect{Ignored{State: Fenced}}
 	}
+	d.now = now
 	d.handle(e, now)
 	effects := d.effects
 	d.effects = nil

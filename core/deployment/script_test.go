@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 	"troupe/core/schedule"
 	"troupe/testkit/script"
 )
@@ -16,7 +17,8 @@ const need = 8 << 20 // bytes per replica in scripts
 
 // TestScripts plays testdata/*.txt on deployment m, which node a runs. The events are:
 //
-//	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
+//	members a b! c#2 d~ -e    the live members, each with gpu-0; b is draining, c is a new process, d is
+//	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
 //	apply [stored=N] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby] [preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
@@ -26,7 +28,8 @@ const need = 8 << 20 // bytes per replica in scripts
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N] [stored=N], scaled
-//	drained M, migrated M, saved M, preempt-timer M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
+//	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, recorded
+//	exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
 // Sizes count in replicas: a replica needs 1 of the 100 of a GPU. The actor of a replica has its
@@ -106,13 +109,7 @@ func (s *scripted) event(l line) Event {
 	first := l.word(0)
 	switch l.name {
 	case "members":
-		var all []Member
-		for _, w := range l.words {
-			name, draining := strings.CutSuffix(w, "!")
-			name, id, _ := strings.Cut(name, "#")
-			all = append(all, Member{Name: name, ID: id, Schedulable: !draining, GPUs: []string{"gpu-0"}})
-		}
-		return Members{all}
+		return s.members(l.words)
 	case "list":
 		list := ReplicaList{Node: first}
 		for _, name := range l.words[1:] {
@@ -147,8 +144,9 @@ func (s *scripted) event(l line) Event {
 		return Scaled{}
 	}
 	events := map[string]Event{
-		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
-		"saved": Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
+		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)},
+		"drained": Drained{first, preempt.Counts{Migrated: l.number("migrated")}},
+		"saved":   Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
 		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first},
 		"exited":      Exited{Ref{ID: first}, "crashed"},
 		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
@@ -158,6 +156,21 @@ func (s *scripted) event(l line) Event {
 		s.t.Fatalf("unknown event %q", l.name)
 	}
 	return e
+}
+
+func (s *scripted) members(words []string) (all Members) {
+	for _, w := range words {
+		if name, departed := strings.CutPrefix(w, "-"); departed {
+			all.Departed = append(all.Departed, Departed{name, s.now})
+			continue
+		}
+		name, draining := strings.CutSuffix(w, "!")
+		name, leaving := strings.CutSuffix(name, "~")
+		name, id, _ := strings.Cut(name, "#")
+		all.Members = append(all.Members, Member{Name: name, ID: id, Schedulable: !draining && !leaving,
+			Leaving: leaving, GPUs: []string{"gpu-0"}})
+	}
+	return all
 }
 
 func (s *scripted) apply(l line) {
@@ -250,6 +263,7 @@ func (s *scripted) report(l line) Event {
 			"standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
+	e.Report.Fault = Fault{l.named["hung"] + l.named["corrupt"], l.named["corrupt"] != ""}
 	if _, ok := l.named["reason"]; ok {
 		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
 	}
@@ -293,6 +307,9 @@ func format(e Effect) string {
 	case AskReplica:
 		return fmt.Sprintf("AskReplica{%s}", e.Replica)
 	case Preempting:
+		if n := e.Progress.Counts.Migrated; n > 0 {
+			return fmt.Sprintf("Preempting{%s is %v, %d migrated}", e.Replica, e.Phase, n)
+		}
 		return fmt.Sprintf("Preempting{%s is %v}", e.Replica, e.Phase)
 	case MigrateSequences:
 		return fmt.Sprintf("MigrateSequences{from %s to %s: %s}", e.Replica, e.Target, e.Cause)

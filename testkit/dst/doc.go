@@ -24,11 +24,15 @@
 // A handler of a request runs in a task of the world, and continues in one whenever it writes to its
 // socket or has queried an actor. Between two of them it waits for the output of its calls.
 //
+// Replicas watch their steps, with short bounds (stepWatch): one whose step hangs is faulty, and replaced
+// if the step goes on. Canaries of idle replicas take the faults that no request is there to meet.
+//
 // Run injects the faults of a seed. These properties are checked all the time, without a message or a
 // task of their own:
 //
 //   - a page of device memory is mapped at one address at most, and is not freed while it is in use
 //   - a block that a sequence writes to belongs to no other sequence of the batch
+//   - at most one replica of a device runs a step, unless the turn of another one is overdue
 //   - one member commands in each term of a deployment, and commands of an older term are refused
 //   - an actor knows every message that it receives, and crashes only for an injected reason
 //
@@ -36,6 +40,7 @@
 //
 //   - nothing is logged as a warning, and without commands no table ignores an event as unexpected
 //   - every request between actors is answered, and every message finds its actor
+//   - a replica gets a turn on its device within 1.5 s
 //   - no request is refused, the waits for tokens are bounded, and little is computed twice
 //
 // At the end every request has ended and nothing of it is left; HBM tiers, replicas, devices and
