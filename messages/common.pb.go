@@ -397,6 +397,8 @@ type MemoryShortage struct {
 	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`         // memory of the device
 	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"`     // part of total that is reserved for KV blocks
 	Evictable     uint64                 `protobuf:"varint,6,opt,name=evictable,proto3" json:"evictable,omitempty"` // weights on the device that no replica uses; they would go, and are not in used
+	Device        string                 `protobuf:"bytes,7,opt,name=device,proto3" json:"device,omitempty"`        // "node-a/gpu-0": where the least memory would have to become free; empty: not known
+	Leave         []*MemoryHolder        `protobuf:"bytes,8,rep,name=leave,proto3" json:"leave,omitempty"`          // that would have to leave this device; which ones do is the operator's choice
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,6 +475,89 @@ func (x *MemoryShortage) GetEvictable() uint64 {
 	return 0
 }
 
+func (x *MemoryShortage) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *MemoryShortage) GetLeave() []*MemoryHolder {
+	if x != nil {
+		return x.Leave
+	}
+	return nil
+}
+
+// MemoryHolder is a model whose replicas would leave a device.
+type MemoryHolder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Replicas      []string               `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"` // on the device
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`      // that they count: weights, workspace, adapters and the minimum of KV blocks
+	Command       string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`   // that makes them leave: models.park {"name": "…"}
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryHolder) Reset() {
+	*x = MemoryHolder{}
+	mi := &file_messages_common_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryHolder) ProtoMessage() {}
+
+func (x *MemoryHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_common_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryHolder.ProtoReflect.Descriptor instead.
+func (*MemoryHolder) Descriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MemoryHolder) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *MemoryHolder) GetReplicas() []string {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *MemoryHolder) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MemoryHolder) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
 // ActorRef addresses an actor of the cluster.
 type ActorRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -484,7 +569,7 @@ type ActorRef struct {
 
 func (x *ActorRef) Reset() {
 	*x = ActorRef{}
-	mi := &file_messages_common_proto_msgTypes[3]
+	mi := &file_messages_common_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +581,7 @@ func (x *ActorRef) String() string {
 func (*ActorRef) ProtoMessage() {}
 
 func (x *ActorRef) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[3]
+	mi := &file_messages_common_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +594,7 @@ func (x *ActorRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorRef.ProtoReflect.Descriptor instead.
 func (*ActorRef) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{3}
+	return file_messages_common_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ActorRef) GetAddress() string {
@@ -541,14 +626,21 @@ const file_messages_common_proto_rawDesc = "" +
 	"not_loaded\x18\x0f \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\">\n" +
 	"\x0eModelNotLoaded\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
-	"\x06device\x18\x02 \x01(\tR\x06device\"\x9e\x01\n" +
+	"\x06device\x18\x02 \x01(\tR\x06device\"\xe5\x01\n" +
 	"\x0eMemoryShortage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x04R\x04used\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x18\n" +
 	"\areserve\x18\x05 \x01(\x04R\areserve\x12\x1c\n" +
-	"\tevictable\x18\x06 \x01(\x04R\tevictable\"4\n" +
+	"\tevictable\x18\x06 \x01(\x04R\tevictable\x12\x16\n" +
+	"\x06device\x18\a \x01(\tR\x06device\x12-\n" +
+	"\x05leave\x18\b \x03(\v2\x17.troupe.v1.MemoryHolderR\x05leave\"p\n" +
+	"\fMemoryHolder\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\breplicas\x18\x02 \x03(\tR\breplicas\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\acommand\x18\x04 \x01(\tR\acommand\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id*\x88\x05\n" +
@@ -608,7 +700,7 @@ func file_messages_common_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_messages_common_proto_goTypes = []any{
 	(Reason)(0),                 // 0: troupe.v1.Reason
 	(PriorityClass)(0),          // 1: troupe.v1.PriorityClass
@@ -616,19 +708,21 @@ var file_messages_common_proto_goTypes = []any{
 	(*Refused)(nil),             // 3: troupe.v1.Refused
 	(*ModelNotLoaded)(nil),      // 4: troupe.v1.ModelNotLoaded
 	(*MemoryShortage)(nil),      // 5: troupe.v1.MemoryShortage
-	(*ActorRef)(nil),            // 6: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*MemoryHolder)(nil),        // 6: troupe.v1.MemoryHolder
+	(*ActorRef)(nil),            // 7: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
 }
 var file_messages_common_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
-	7, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	8, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
 	5, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
 	4, // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: troupe.v1.MemoryShortage.leave:type_name -> troupe.v1.MemoryHolder
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_messages_common_proto_init() }
@@ -642,7 +736,7 @@ func file_messages_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_common_proto_rawDesc), len(file_messages_common_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,8 +31,10 @@ type WeightsFate int32
 const (
 	WeightsFate_WEIGHTS_FATE_KEEP  WeightsFate = 0 // they stay until their memory is needed, the least recently used go first
 	WeightsFate_WEIGHTS_FATE_SPARE WeightsFate = 1 // they stay, and go before all others: their deployment is deleted
-	WeightsFate_WEIGHTS_FATE_DROP  WeightsFate = 2 // they are freed at once
-	WeightsFate_WEIGHTS_FATE_PARK  WeightsFate = 3 // they are copied to the host cache of the node as far as there is room, and freed
+	// They are copied to the host cache of the node and freed. If there is no room, they stay.
+	WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP WeightsFate = 2
+	WeightsFate_WEIGHTS_FATE_DROP         WeightsFate = 3 // they are freed at once
+	WeightsFate_WEIGHTS_FATE_PARK         WeightsFate = 4 // they are copied to the host cache of the node as far as there is room, and freed
 )
 
 // Enum value maps for WeightsFate.
@@ -40,14 +42,16 @@ var (
 	WeightsFate_name = map[int32]string{
 		0: "WEIGHTS_FATE_KEEP",
 		1: "WEIGHTS_FATE_SPARE",
-		2: "WEIGHTS_FATE_DROP",
-		3: "WEIGHTS_FATE_PARK",
+		2: "WEIGHTS_FATE_PARK_OR_KEEP",
+		3: "WEIGHTS_FATE_DROP",
+		4: "WEIGHTS_FATE_PARK",
 	}
 	WeightsFate_value = map[string]int32{
-		"WEIGHTS_FATE_KEEP":  0,
-		"WEIGHTS_FATE_SPARE": 1,
-		"WEIGHTS_FATE_DROP":  2,
-		"WEIGHTS_FATE_PARK":  3,
+		"WEIGHTS_FATE_KEEP":         0,
+		"WEIGHTS_FATE_SPARE":        1,
+		"WEIGHTS_FATE_PARK_OR_KEEP": 2,
+		"WEIGHTS_FATE_DROP":         3,
+		"WEIGHTS_FATE_PARK":         4,
 	}
 )
 
@@ -1801,6 +1805,7 @@ type MemoryBudget struct {
 	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights in use, and workspace and adapters of all replicas
 	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
 	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
+	Shares        []*ReplicaBudget       `protobuf:"bytes,5,rep,name=shares,proto3" json:"shares,omitempty"`                              // of the replicas, in the same order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1863,6 +1868,75 @@ func (x *MemoryBudget) GetReplicas() []string {
 	return nil
 }
 
+func (x *MemoryBudget) GetShares() []*ReplicaBudget {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// ReplicaBudget is what a replica counts in a MemoryBudget, in bytes. Weights are not in it, since
+// replicas share them.
+type ReplicaBudget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`
+	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaBudget) Reset() {
+	*x = ReplicaBudget{}
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaBudget) ProtoMessage() {}
+
+func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaBudget.ProtoReflect.Descriptor instead.
+func (*ReplicaBudget) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReplicaBudget) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *ReplicaBudget) GetFixed() uint64 {
+	if x != nil {
+		return x.Fixed
+	}
+	return 0
+}
+
+func (x *ReplicaBudget) GetKvMinBytes() uint64 {
+	if x != nil {
+		return x.KvMinBytes
+	}
+	return 0
+}
+
 // Quarantine is why a device accepts no work.
 type Quarantine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1876,7 +1950,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1962,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1975,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1956,7 +2030,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2042,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2055,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -2093,7 +2167,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2179,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2192,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2149,7 +2223,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2235,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2248,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2224,7 +2298,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2310,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2323,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -2284,7 +2358,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2370,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2383,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -2340,7 +2414,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2426,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2439,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2427,7 +2501,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2513,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2526,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2483,7 +2557,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2569,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2582,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2572,7 +2646,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2658,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2671,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2635,7 +2709,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2721,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2734,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2723,7 +2797,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2809,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2822,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2777,7 +2851,7 @@ type DeviceSuspected struct {
 
 func (x *DeviceSuspected) Reset() {
 	*x = DeviceSuspected{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2863,7 @@ func (x *DeviceSuspected) String() string {
 func (*DeviceSuspected) ProtoMessage() {}
 
 func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2876,7 @@ func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
 func (*DeviceSuspected) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeviceSuspected) GetLease() string {
@@ -2832,7 +2906,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2918,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2931,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2906,7 +2980,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +2992,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3005,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KVReport) GetLease() string {
@@ -3003,7 +3077,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3089,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3102,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -3065,7 +3139,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3151,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3164,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -3126,7 +3200,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3212,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3225,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3317,14 +3391,20 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05spare\x18\b \x01(\bR\x05spare\x127\n" +
 	"\tlast_used\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
 	"\aloading\x18\n" +
-	" \x01(\bR\aloading\"\x81\x01\n" +
+	" \x01(\bR\aloading\"\xb3\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
 	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
 	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
 	"kvMinBytes\x12\x1a\n" +
-	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
+	"\breplicas\x18\x04 \x03(\tR\breplicas\x120\n" +
+	"\x06shares\x18\x05 \x03(\v2\x18.troupe.v1.ReplicaBudgetR\x06shares\"a\n" +
+	"\rReplicaBudget\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
+	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
+	"kvMinBytes\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1a.troupe.v1.QuarantineCauseR\x05cause\x12\x16\n" +
@@ -3431,12 +3511,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*j\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\x89\x01\n" +
 	"\vWeightsFate\x12\x15\n" +
 	"\x11WEIGHTS_FATE_KEEP\x10\x00\x12\x16\n" +
-	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x15\n" +
-	"\x11WEIGHTS_FATE_DROP\x10\x02\x12\x15\n" +
-	"\x11WEIGHTS_FATE_PARK\x10\x03*\xca\x01\n" +
+	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x1d\n" +
+	"\x19WEIGHTS_FATE_PARK_OR_KEEP\x10\x02\x12\x15\n" +
+	"\x11WEIGHTS_FATE_DROP\x10\x03\x12\x15\n" +
+	"\x11WEIGHTS_FATE_PARK\x10\x04*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
@@ -3467,7 +3548,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -3490,81 +3571,83 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*GpuTurns)(nil),              // 18: troupe.v1.GpuTurns
 	(*GpuWeights)(nil),            // 19: troupe.v1.GpuWeights
 	(*MemoryBudget)(nil),          // 20: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 21: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 22: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 23: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 24: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 25: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 26: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 27: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 28: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 29: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 30: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 31: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 32: troupe.v1.DeviceFailed
-	(*DeviceSuspected)(nil),       // 33: troupe.v1.DeviceSuspected
-	(*GpuLease)(nil),              // 34: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 35: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 36: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 37: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 38: troupe.v1.GrowKV
-	(*Refused)(nil),               // 39: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(Level)(0),                    // 41: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 43: troupe.v1.PriorityClass
+	(*ReplicaBudget)(nil),         // 21: troupe.v1.ReplicaBudget
+	(*Quarantine)(nil),            // 22: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 23: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 24: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 25: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 26: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 27: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 28: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 29: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 30: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 31: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 32: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 33: troupe.v1.DeviceFailed
+	(*DeviceSuspected)(nil),       // 34: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 35: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 36: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 37: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 38: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 39: troupe.v1.GrowKV
+	(*Refused)(nil),               // 40: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(Level)(0),                    // 42: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 44: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	39, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	40, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	39, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	40, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	40, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	40, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	40, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	40, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	41, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	41, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	41, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	41, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	39, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	40, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	34, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	21, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	22, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	24, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	35, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	22, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	23, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	25, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
 	20, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
 	19, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
 	15, // 19: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
 	18, // 20: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
 	1,  // 21: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
 	9,  // 22: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	40, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	41, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
 	14, // 24: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	39, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	40, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	41, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	42, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	2,  // 29: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	42, // 30: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	42, // 31: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	23, // 32: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	42, // 33: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	25, // 34: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 35: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	39, // 36: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 37: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	39, // 38: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 39: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	39, // 40: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	43, // 41: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	42, // 42: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	40, // 43: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	39, // 44: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	40, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	41, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	42, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	43, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	21, // 29: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	2,  // 30: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	43, // 31: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	43, // 32: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	24, // 33: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	43, // 34: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	26, // 35: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 36: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	40, // 37: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 38: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	40, // 39: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 40: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	40, // 41: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	44, // 42: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	43, // 43: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	41, // 44: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	40, // 45: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3589,16 +3672,16 @@ func file_messages_gpu_proto_init() {
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[19].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[26].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[27].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[28].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[29].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3608,7 +3691,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +141,31 @@ func TestNoRoomToWake(t *testing.T) {
 		!strings.Contains(string(body), "short of memory") {
 		t.Errorf("%d %s", code, body)
 	}
+	var refused struct {
+		Error struct {
+			Memory struct {
+				Device string
+				Leave  []struct {
+					Model, Command string
+					Replicas       []string
+					Bytes          int64
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &refused); err != nil {
+		t.Fatal(err)
+	}
+	m := refused.Error.Memory
+	if len(m.Leave) != 1 || m.Leave[0].Model != "large" || !slices.Equal(m.Leave[0].Replicas, []string{"large-0"}) ||
+		m.Device == "" || m.Leave[0].Bytes < 82*2<<20 || m.Leave[0].Command != `models.park {"name": "large"}` ||
+		!strings.Contains(string(body), "large (large-0, ") {
+		t.Errorf("%s", body)
+	}
+	why := status(t, n, "kjv").GetFailure().GetMemory()
+	if len(why.GetLeave()) != 1 || why.GetDevice() != m.Device || why.GetLeave()[0].GetCommand() != m.Leave[0].Command {
+		t.Errorf("%v", why)
+	}
 	ask["wait"], ask["timeout"] = true, 1
 	if code, body = post(t, n, "/v1/completions", ask); code != http.StatusGatewayTimeout {
 		t.Errorf("%d %s", code, body)
@@ -147,7 +174,8 @@ func TestNoRoomToWake(t *testing.T) {
 	served := make(chan completion)
 	go func() { served <- complete(t, n, ask) }()
 	waitFor(t, "a waiting request", func() bool { return status(t, n, "kjv").GetWaitingToWake() == 1 })
-	answer[messages.DeleteModelResponse](t, connect(t, n), "troupe.v1.models.delete", `{"name": "large"}`)
+	subject, arguments, _ := strings.Cut(m.Leave[0].Command, " ") // the remedy that the refusal names
+	answer[messages.ParkModelResponse](t, connect(t, n), "troupe.v1."+subject, arguments)
 	select {
 	case c := <-served:
 		if c.Usage.CompletionTokens != 4 {

@@ -34,6 +34,11 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 			Replicas: m.Replicas,
 		},
 	}
+	for i, replica := range m.Replicas {
+		s.Budget.Shares = append(s.Budget.Shares, &messages.ReplicaBudget{
+			Replica: replica, Fixed: uint64(m.Needs[i].Fixed), KvMinBytes: uint64(m.Needs[i].Min),
+		})
+	}
 	s.Switch, s.Turns = d.switchStatus(), d.turnsStatus()
 	for _, l := range m.Leases {
 		s.Leases = append(s.Leases, &messages.GpuLease{

@@ -95,8 +95,13 @@ func figures(body []byte) string {
 	switch m, n := refusal.GetMemory(), refusal.GetNotLoaded(); {
 	case m != nil:
 		size := func(bytes uint64) string { return units.FormatBytes(int64(bytes)) }
-		return fmt.Sprintf(" (%s needs %s; of %s, %s are used, %s reserved, %s evictable)", m.GetModel(),
-			size(m.GetBytes()), size(m.GetTotal()), size(m.GetUsed()), size(m.GetReserve()), size(m.GetEvictable()))
+		leave := ""
+		for _, h := range m.GetLeave() {
+			leave += fmt.Sprintf("; %s would free %s of %s", h.GetCommand(), size(h.GetBytes()), m.GetDevice())
+		}
+		return fmt.Sprintf(" (%s needs %s; of %s, %s are used, %s reserved, %s evictable%s)", m.GetModel(),
+			size(m.GetBytes()), size(m.GetTotal()), size(m.GetUsed()), size(m.GetReserve()), size(m.GetEvictable()),
+			leave)
 	case n != nil:
 		return fmt.Sprintf(" (not loaded: %s on %s)", n.GetModel(), n.GetDevice())
 	}

@@ -1,9 +1,13 @@
 package deployment
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/schedule"
+	"troupe/core/units"
 )
 
 // Reason is the reason for a failure. Its values are those of the reasons in messages. The machine
@@ -34,6 +38,40 @@ type Memory struct {
 	Model                       string // the model's folder; empty: the sizes are not set
 	Bytes, Used, Total, Reserve int64
 	Evictable                   int64 // of weights that no replica uses; they are not in Used
+	Room                        *Room // nil: no models would make room by leaving
+}
+
+// Room is how an operator makes room on a GPU.
+type Room struct {
+	At    Location
+	Leave []schedule.Holder // models that would leave
+}
+
+// roomOn returns how an operator makes room for a replica; nil: not by removing models.
+func (d *Deployment) roomOn(gpus []schedule.GPU) *Room {
+	at, leave := schedule.MakeRoom(d.need, gpus)
+	if leave == nil {
+		return nil
+	}
+	return &Room{Location{at.Node, at.Name}, leave}
+}
+
+// ParkCommand returns the command that makes a model leave its GPUs.
+func ParkCommand(model string) string { return fmt.Sprintf(`models.park {"name": %q}`, model) }
+
+// text returns the models that would leave, and the commands, as the last part of a sentence.
+func (r *Room) text() string {
+	if r == nil {
+		return ""
+	}
+	var who, commands []string
+	for _, h := range r.Leave {
+		who = append(who, fmt.Sprintf("%s (%s, %s)", h.Model, strings.Join(h.Replicas, ", "),
+			units.FormatBytes(h.Bytes())))
+		commands = append(commands, ParkCommand(h.Model))
+	}
+	return fmt.Sprintf("; for room on %s, %s would leave: %s", r.At, strings.Join(who, " and "),
+		strings.Join(commands, ", "))
 }
 
 // memoryOf returns the memory that is missing on a GPU; the zero Memory if o is nil.

@@ -17,6 +17,7 @@ type GPU struct {
 	Residents   []string            // names of the replicas counted in Memory
 	Leases      map[string]hbm.Need // replica -> its leased memory
 	Weights     map[string]Weights  // by the digest of the model's files
+	Holders     []schedule.Holder   // models whose replicas count in Memory
 }
 
 // Weights are weights in the memory of a GPU.
@@ -105,7 +106,11 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		chosen, why, ok := schedule.Place(d.need, gpus)
 		if !ok {
 			closest, evictable := schedule.ClosestFit(d.need, gpus)
-			d.onNoRoom(r, why, memoryOf(d.spec.Path, closest, evictable), now)
+			missing := memoryOf(d.spec.Path, closest, evictable)
+			if missing != (Memory{}) {
+				missing.Room = d.roomOn(gpus)
+			}
+			d.onNoRoom(r, why, missing, now)
 			return
 		}
 		at = Location{chosen.Node, chosen.Name}
@@ -122,7 +127,7 @@ func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, now time.T
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
 		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}
 		if missing != (Memory{}) {
-			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
+			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU" + missing.Room.text()
 			f.Memory = missing
 		}
 		d.fail(f)
@@ -142,6 +147,9 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
 			g.Evictable = d.evictable(answer)
+			g.Holders = slices.DeleteFunc(slices.Clone(answer.Holders), func(h schedule.Holder) bool {
+				return h.Model == d.name
+			})
 			if w, there := answer.Weights[d.spec.Revision.Digest]; there && d.spec.Revision.Digest != "" {
 				if g.HasWeights = true; w.Used {
 					g.Memory.Fixed -= w.Bytes // a replica shares them

@@ -13,7 +13,8 @@ type Status struct {
 	Yieldable   int64 // bytes that replicas could yield now, and those of unused weights
 	Leases      []hbm.Lease
 	Budget      hbm.Budget
-	Replicas    []string // leases that count in the budget
+	Replicas    []string   // leases that count in the budget
+	Needs       []hbm.Need // of these, without their weights
 	Weights     []residency.Copy
 }
 
@@ -24,7 +25,7 @@ func (m *Memory) Status(now time.Time) Status {
 	for _, p := range m.pools(now) {
 		s.Yieldable += int64(max(0, p.Pages-p.Min)) * hbm.PageBytes
 	}
-	s.Replicas, _ = m.needs()
+	s.Replicas, s.Needs = m.needs()
 	s.Weights = m.weights.Copies()
 	return s
 }

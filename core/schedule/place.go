@@ -15,13 +15,14 @@ type GPU struct {
 	Node        string
 	Name        string
 	Memory      hbm.Budget
-	Siblings    int   // replicas of the same model on this GPU
-	HasWeights  bool  // the weights of the model are in its memory
-	Evictable   int64 // bytes of weights that no replica uses; they are not in Memory
-	Draining    bool  // the GPU or its node drains
-	Quarantined bool  // failed, and takes no replicas
-	Avoid       bool  // refused this replica recently
-	Silent      bool  // did not answer; the other fields may be unset
+	Siblings    int      // replicas of the same model on this GPU
+	HasWeights  bool     // the weights of the model are in its memory
+	Evictable   int64    // bytes of weights that no replica uses; they are not in Memory
+	Holders     []Holder // models whose replicas are in Memory, and that may leave
+	Draining    bool     // the GPU or its node drains
+	Quarantined bool     // failed, and takes no replicas
+	Avoid       bool     // refused this replica recently
+	Silent      bool     // did not answer; the other fields may be unset
 }
 
 // String returns the GPU's name as "node-a/gpu-0".

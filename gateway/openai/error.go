@@ -42,8 +42,26 @@ func (e *Error) MemoryJSON() string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf(`,"memory":{"bytes":%d,"used":%d,"total":%d,"reserve":%d,"evictable":%d}`,
-		m.GetBytes(), m.GetUsed(), m.GetTotal(), m.GetReserve(), m.GetEvictable())
+	return fmt.Sprintf(`,"memory":{"bytes":%d,"used":%d,"total":%d,"reserve":%d,"evictable":%d%s}`,
+		m.GetBytes(), m.GetUsed(), m.GetTotal(), m.GetReserve(), m.GetEvictable(), leaveJSON(m))
+}
+
+// leaveJSON returns the models that would make room by leaving a device, as members of a JSON object with
+// a comma before them, or nothing.
+func leaveJSON(m *messages.MemoryShortage) string {
+	if len(m.GetLeave()) == 0 {
+		return ""
+	}
+	body := append([]byte(`,"device":`), AppendString(nil, m.GetDevice())...)
+	for i, h := range m.GetLeave() {
+		body = append(body, []string{`,"leave":[`, ","}[min(i, 1)]...)
+		body = append(AppendString(append(body, `{"model":`...), h.GetModel()), `,"replicas":[`...)
+		for j, replica := range h.GetReplicas() {
+			body = AppendString(append(body, []string{"", ","}[min(j, 1)]...), replica)
+		}
+		body = fmt.Appendf(body, `],"bytes":%d,"command":%s}`, h.GetBytes(), AppendString(nil, h.GetCommand()))
+	}
+	return string(append(body, ']'))
 }
 
 // Invalid returns an error about a field of a request. An empty param means no particular field.

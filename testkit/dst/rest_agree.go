@@ -77,7 +77,7 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 	if s.GetSpec().GetReplicas() == 0 {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
 	}
-	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED { // no request wakes it
+	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
 	}
 	restlessPreemptions(s, report)

@@ -3,6 +3,7 @@ package deployment
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -90,6 +91,14 @@ func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
 	}
 }
 
+// storedLevel returns the level of a deployment that was woken, or was woken in vain.
+func storedLevel(l core.Level) messages.Level {
+	if l == core.Parked {
+		return messages.Level_LEVEL_PARKED
+	}
+	return messages.Level_LEVEL_UNSPECIFIED
+}
+
 // levelOf returns the level in a command to a replica.
 func levelOf(standby bool) messages.Level {
 	if standby {
@@ -141,6 +150,7 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 		Leases: make(map[string]hbm.Need),
 	}
 	addWeights(&g, s.GetWeights())
+	g.Holders = holdersOf(s)
 	for _, l := range s.GetLeases() {
 		if l.GetKind() == "weights" {
 			continue
@@ -172,6 +182,44 @@ func addWeights(g *core.GPU, all []*messages.GpuWeights) {
 	}
 }
 
+// holdersOf returns the models with replicas on a device, and what they count in its budget. Weights
+// belong to a model if no other one uses them.
+func holdersOf(s *messages.GpuStatus) (all []schedule.Holder) {
+	index := make(map[string]int)
+	for _, r := range s.GetBudget().GetShares() {
+		model := modelOf(r.GetReplica())
+		i, known := index[model]
+		if !known {
+			i = len(all)
+			index[model] = i
+			all = append(all, schedule.Holder{Model: model})
+		}
+		all[i].Replicas = append(all[i].Replicas, r.GetReplica())
+		all[i].Need.Fixed += int64(r.GetFixed())
+		all[i].Need.Min += int64(r.GetKvMinBytes())
+	}
+	for _, w := range s.GetWeights() {
+		users := make(map[string]bool)
+		for _, user := range w.GetUsers() {
+			users[modelOf(user)] = true
+		}
+		for model := range users {
+			if i, known := index[model]; known && len(users) == 1 {
+				all[i].Need.Fixed += int64(hbm.PagesOf(int64(w.GetBytes()))) * hbm.PageBytes
+			}
+		}
+	}
+	return all
+}
+
+// modelOf returns the deployment of a replica, whose name is that of the deployment and a number.
+func modelOf(replica string) string {
+	if i := strings.LastIndexByte(replica, '-'); i >= 0 {
+		return replica[:i]
+	}
+	return replica
+}
+
 func failureOf(r *messages.Refused) *core.Failure {
 	if r == nil {
 		return nil
@@ -200,6 +248,14 @@ func refused(f *core.Failure) *messages.Refused {
 		r.Memory = &messages.MemoryShortage{
 			Model: m.Model, Bytes: uint64(m.Bytes), Used: uint64(m.Used), Total: uint64(m.Total),
 			Reserve: uint64(m.Reserve), Evictable: uint64(m.Evictable),
+		}
+		if m.Room != nil {
+			r.Memory.Device = m.Room.At.String()
+			for _, h := range m.Room.Leave {
+				r.Memory.Leave = append(r.Memory.Leave, &messages.MemoryHolder{
+					Model: h.Model, Replicas: h.Replicas, Bytes: uint64(h.Bytes()), Command: core.ParkCommand(h.Model),
+				})
+			}
 		}
 	}
 	return r

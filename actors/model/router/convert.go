@@ -42,8 +42,10 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
+	rest := schedule.RestOf(s.Bounds())
 	stored := core.Stored{
-		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Preempted: s.Preempted(),
+		Name: s.GetName(), At: d.GetRevision(), Rest: rest, Preempted: s.Preempted(),
+		Wakes:      s.GetMinReplicas() == 0 && rest != schedule.Stopped,
 		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
@@ -223,9 +225,22 @@ func refusalOf(r *messages.Refused) core.Refusal {
 		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
 		Memory: core.Memory{
 			Model: m.GetModel(), Bytes: m.GetBytes(), Used: m.GetUsed(), Total: m.GetTotal(), Reserve: m.GetReserve(),
-			Evictable: m.GetEvictable(),
+			Evictable: m.GetEvictable(), Room: roomOf(m),
 		},
 	}
+}
+
+func roomOf(m *messages.MemoryShortage) *core.Room {
+	if m.GetDevice() == "" {
+		return nil
+	}
+	room := &core.Room{Device: m.GetDevice()}
+	for _, h := range m.GetLeave() {
+		room.Leave = append(room.Leave, core.Holder{
+			Model: h.GetModel(), Replicas: h.GetReplicas(), Bytes: h.GetBytes(), Command: h.GetCommand(),
+		})
+	}
+	return room
 }
 
 // refused returns the message of a refusal; nil: none.
@@ -241,6 +256,14 @@ func refused(r core.Refusal) *messages.Refused {
 		msg.Memory = &messages.MemoryShortage{
 			Model: m.Model, Bytes: m.Bytes, Used: m.Used, Total: m.Total, Reserve: m.Reserve,
 			Evictable: m.Evictable,
+		}
+		if m.Room != nil {
+			msg.Memory.Device = m.Room.Device
+			for _, h := range m.Room.Leave {
+				msg.Memory.Leave = append(msg.Memory.Leave, &messages.MemoryHolder{
+					Model: h.Model, Replicas: h.Replicas, Bytes: h.Bytes, Command: h.Command,
+				})
+			}
 		}
 	}
 	return msg
