@@ -41,6 +41,8 @@ type DeploymentBackend interface {
 // ReplicaBackend is the part of Backend for replicas and the requests that they serve.
 type ReplicaBackend interface {
 	RestartReplica(ctx context.Context, name string) error
+	// Preempt stores the preemption of a replica with the function Preempt, and waits for its end.
+	Preempt(ctx context.Context, req *messages.PreemptReplicaRequest) (*messages.PreemptReplicaResponse, error)
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
 }

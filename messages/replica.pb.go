@@ -1256,6 +1256,207 @@ func (x *ReplicaDrained) GetReplica() string {
 	return ""
 }
 
+// SaveSequences (command, to the replicas group, which forwards it): run no further step, copy the
+// KV blocks to the tiers, and interrupt all sequences with REASON_PREEMPTED, then send
+// SequencesSaved. A repeated command gets the same answer.
+type SaveSequences struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSequences) Reset() {
+	*x = SaveSequences{}
+	mi := &file_messages_replica_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSequences) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSequences) ProtoMessage() {}
+
+func (x *SaveSequences) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSequences.ProtoReflect.Descriptor instead.
+func (*SaveSequences) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SaveSequences) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SaveSequences) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// SequencesSaved (event): the sessions of all sequences have been interrupted.
+type SequencesSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"` // copied to the tiers
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`  // why not all blocks were copied; empty if they were
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SequencesSaved) Reset() {
+	*x = SequencesSaved{}
+	mi := &file_messages_replica_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SequencesSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SequencesSaved) ProtoMessage() {}
+
+func (x *SequencesSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SequencesSaved.ProtoReflect.Descriptor instead.
+func (*SequencesSaved) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SequencesSaved) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SequencesSaved) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *SequencesSaved) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// DepartureCounts counts the sequences that left a replica since it was drained.
+type DepartureCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migrated      uint32                 `protobuf:"varint,1,opt,name=migrated,proto3" json:"migrated,omitempty"`
+	Finished      uint32                 `protobuf:"varint,2,opt,name=finished,proto3" json:"finished,omitempty"`
+	Requeued      uint32                 `protobuf:"varint,3,opt,name=requeued,proto3" json:"requeued,omitempty"` // interrupted; their sessions wait for another replica
+	Saved         uint32                 `protobuf:"varint,4,opt,name=saved,proto3" json:"saved,omitempty"`       // of those, with their KV blocks in a tier
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DepartureCounts) Reset() {
+	*x = DepartureCounts{}
+	mi := &file_messages_replica_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DepartureCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DepartureCounts) ProtoMessage() {}
+
+func (x *DepartureCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DepartureCounts.ProtoReflect.Descriptor instead.
+func (*DepartureCounts) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DepartureCounts) GetMigrated() uint32 {
+	if x != nil {
+		return x.Migrated
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetFinished() uint32 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetRequeued() uint32 {
+	if x != nil {
+		return x.Requeued
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetSaved() uint32 {
+	if x != nil {
+		return x.Saved
+	}
+	return 0
+}
+
 // GetReplica (query) is answered by ReplicaStatus.
 type GetReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1266,7 +1467,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1479,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1492,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1356,13 +1557,14 @@ type ReplicaStatus struct {
 	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
 	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
 	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
+	Departures           *DepartureCounts       `protobuf:"bytes,95,opt,name=departures,proto3" json:"departures,omitempty"`                            // while it drains
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1576,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1589,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1754,6 +1956,13 @@ func (x *ReplicaStatus) GetFolderFault() string {
 	return ""
 }
 
+func (x *ReplicaStatus) GetDepartures() *DepartureCounts {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
+}
+
 // EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
 type EngineReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1765,7 +1974,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1986,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1999,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1820,7 +2029,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2041,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2054,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1888,7 +2097,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2109,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2122,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -2002,7 +2211,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2223,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2236,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2111,7 +2320,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2332,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2345,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2162,7 +2371,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2383,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2396,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2208,7 +2417,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2429,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2442,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{24}
+	return file_messages_replica_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2356,11 +2565,26 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12&\n" +
 	"\x05level\x18\x04 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\"r\n" +
+	"\rSaveSequences\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"Z\n" +
+	"\x0eSequencesSaved\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"{\n" +
+	"\x0fDepartureCounts\x12\x1a\n" +
+	"\bmigrated\x18\x01 \x01(\rR\bmigrated\x12\x1a\n" +
+	"\bfinished\x18\x02 \x01(\rR\bfinished\x12\x1a\n" +
+	"\brequeued\x18\x03 \x01(\rR\brequeued\x12\x14\n" +
+	"\x05saved\x18\x04 \x01(\rR\x05saved\"+\n" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x0f\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2421,7 +2645,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
 	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
-	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\x12:\n" +
+	"\n" +
+	"departures\x18_ \x01(\v2\x1a.troupe.v1.DepartureCountsR\n" +
+	"departures\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
 	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
@@ -2480,7 +2707,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -2499,65 +2726,69 @@ var file_messages_replica_proto_goTypes = []any{
 	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
 	(*SetReplicaLevel)(nil),      // 15: troupe.v1.SetReplicaLevel
 	(*ReplicaDrained)(nil),       // 16: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 17: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 18: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 19: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 20: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 21: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 22: troupe.v1.RunStepResult
-	(*StepAborted)(nil),          // 23: troupe.v1.StepAborted
-	(*StepDone)(nil),             // 24: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 25: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 26: troupe.v1.PriorityClass
-	(Level)(0),                   // 27: troupe.v1.Level
-	(*ActorRef)(nil),             // 28: troupe.v1.ActorRef
-	(*Refused)(nil),              // 29: troupe.v1.Refused
-	(WeightsFate)(0),             // 30: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),        // 31: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 32: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 33: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 34: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 35: troupe.v1.TokenLogprobs
+	(*SaveSequences)(nil),        // 17: troupe.v1.SaveSequences
+	(*SequencesSaved)(nil),       // 18: troupe.v1.SequencesSaved
+	(*DepartureCounts)(nil),      // 19: troupe.v1.DepartureCounts
+	(*GetReplica)(nil),           // 20: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),        // 21: troupe.v1.ReplicaStatus
+	(*EngineReady)(nil),          // 22: troupe.v1.EngineReady
+	(*RunStep)(nil),              // 23: troupe.v1.RunStep
+	(*StepSequence)(nil),         // 24: troupe.v1.StepSequence
+	(*RunStepResult)(nil),        // 25: troupe.v1.RunStepResult
+	(*StepAborted)(nil),          // 26: troupe.v1.StepAborted
+	(*StepDone)(nil),             // 27: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 28: troupe.v1.SampledToken
+	(PriorityClass)(0),           // 29: troupe.v1.PriorityClass
+	(Level)(0),                   // 30: troupe.v1.Level
+	(*ActorRef)(nil),             // 31: troupe.v1.ActorRef
+	(*Refused)(nil),              // 32: troupe.v1.Refused
+	(WeightsFate)(0),             // 33: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),        // 34: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 35: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 36: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 37: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 38: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	26, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
-	27, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
+	29, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	30, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
 	1,  // 2: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	28, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	31, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 4: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	29, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	28, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	32, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	31, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 7: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	30, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	33, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
 	7,  // 9: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	29, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	32, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 11: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	29, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	28, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	32, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	31, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 14: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	29, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	18, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	29, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	27, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
+	32, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	21, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	32, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	30, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
 	0,  // 19: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	28, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	31, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	32, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	33, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	29, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	27, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	21, // 26: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	34, // 27: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	24, // 28: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	29, // 29: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	23, // 30: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	25, // 31: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	35, // 32: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	31, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	34, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	35, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	36, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	32, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	30, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	19, // 26: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
+	24, // 27: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	37, // 28: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	27, // 29: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	32, // 30: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	26, // 31: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	28, // 32: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	38, // 33: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2581,7 +2812,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[21].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[24].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -2592,7 +2823,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

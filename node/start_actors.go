@@ -65,6 +65,7 @@ func (p *parts) composeBackend(context.Context) error {
 			AdapterBackend:    adapters,
 			ReplicaBackend: &backend.ReplicaControl{
 				System: p.system, Members: p.members.Live, Deployments: deployments.Deployments,
+				Update: deployments.Update,
 			},
 			GPUBackend: &backend.GPUControl{System: p.system, Members: p.members.Live},
 			KVBackend: &backend.KVControl{

@@ -159,8 +159,9 @@ deployments:
   - name: m
     path: .
     replicas: 2
-    min_replicas: 1
+    min_replicas: 0
     max_replicas: 8
+    idle_after: 11
     priority: interactive
     max_sequences: 3
     max_waiting: 4
@@ -173,7 +174,8 @@ deployments:
 `))
 	want := []*messages.DeploymentSpec{{
 		Name: "m", Path: folder,
-		Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)),
+		Replicas: new(uint32(2)), MinReplicas: new(uint32(0)), MaxReplicas: new(uint32(8)),
+		IdleAfter:    new(uint32(11)),
 		Priority:     messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
 		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
 		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),

@@ -51,6 +51,7 @@ A file:
     - name: kjv-2m                             the "model" of requests
       path: ../models/kjv-2m                   relative to this file
       replicas: 2                              min_replicas and max_replicas bound what the planner may set
+      idle_after: 300                          with min_replicas 0: seconds without a request until it sleeps
       priority: standard                       batch, standard or interactive
       max_sequences: 64                        running sequences per replica
       max_waiting: 1024                        queued sequences per replica; beyond that, status 429

@@ -40,6 +40,7 @@ type Deployment struct {
 	failure       *Failure               // of the last attempt; nil after a success
 	noRoom        bool                   // a placement since the last Tick found no room
 	unplaced      bool                   // the last placement found no room
+	preemptions   []*preemption          // in the order in which they were first seen
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce

@@ -47,6 +47,11 @@
 // A parked deployment keeps its number of replicas, and has none: they are retired like those of which
 // fewer are wanted, and their weights are parked when they stop.
 //
+// A replica with a stored preemption is retired at once, at whichever level it is. While it drains,
+// core/preempt decides what happens to its sequences, and when it stops. The record holds the number of
+// replicas down, and the name of the replica is not used, until the record is removed. A replica with a
+// record that no node reports is stopped, since its memory may remain.
+//
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
 // # Deployment
@@ -90,6 +95,7 @@
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
 //     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
+//   - held: no replica is started under the name of one whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
 //   - woken: a deployment that is asleep is scaled to 1 when requests wait, and no other one is

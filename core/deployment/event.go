@@ -68,7 +68,17 @@ type (
 	Drained struct{ Replica string }
 
 	// Migrated reports that a MigrateSequences has ended.
-	Migrated struct{ Replica string }
+	Migrated struct{ Replica, Request string }
+
+	// Saved answers SaveSequences.
+	Saved struct {
+		Replica string
+		Blocks  int    // copied to the tiers
+		Detail  string // why others were not; empty if all were
+	}
+
+	// PreemptTimer arrives when PreemptAfter is over.
+	PreemptTimer struct{ Replica string }
 
 	// Freed answers StopReplica: the memory is free.
 	Freed struct{ Request string }
@@ -113,6 +123,8 @@ func (Accepted) isEvent()      {}
 func (Reported) isEvent()      {}
 func (Drained) isEvent()       {}
 func (Migrated) isEvent()      {}
+func (Saved) isEvent()         {}
+func (PreemptTimer) isEvent()  {}
 func (Freed) isEvent()         {}
 func (Wanted) isEvent()        {}
 func (Scaled) isEvent()        {}
@@ -160,7 +172,11 @@ func (d *Deployment) handle(e Event, now time.Time) {
 	case Drained:
 		d.onDrained(e, now)
 	case Migrated:
-		d.onMigrated(e)
+		d.onMigrated(e, now)
+	case Saved:
+		d.onSaved(e, now)
+	case PreemptTimer:
+		d.onPreemptTimer(e, now)
 	case Freed:
 		d.onFreed(e, now)
 	case Wanted:

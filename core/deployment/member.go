@@ -90,6 +90,9 @@ func (d *Deployment) loseNode(node string, now time.Time) {
 	for _, name := range sorted(d.replicas) {
 		if r := d.replicas[name]; r.spec.At.Node == node && d.fire(r, nodeLost, none, now) {
 			d.emit(Lost{name, node})
+			if p := r.preemption; p != nil {
+				d.tellPreemption(p, r, p.machine.Gone("node "+node+" was lost", now), now)
+			}
 			d.reservedNames[name] = true
 		}
 	}
@@ -135,7 +138,7 @@ func (d *Deployment) stopOrphans() {
 		for _, o := range d.orphansOf(name) {
 			at := Location{o.node, d.orphans[o].GPU}
 			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at,
-				Weights: d.fate(false)})
+				Weights: d.fateOfOrphan(o)})
 		}
 	}
 }

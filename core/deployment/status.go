@@ -36,6 +36,8 @@ type Status struct {
 	Waiting   int      // requests that wait until a replica serves
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
+	// Preemptions in progress, and those that have ended and are still stored.
+	Preemptions []PreemptionStatus
 }
 
 // Status returns the status of the deployment.
@@ -50,6 +52,9 @@ func (d *Deployment) Status() Status {
 		if r.report != nil {
 			s.Reporting = append(s.Reporting, r.report.Actor)
 		}
+	}
+	for _, p := range d.preemptions {
+		s.Preemptions = append(s.Preemptions, PreemptionStatus{p.Preemption, p.machine.Progress()})
 	}
 	s.Condition, s.Detail = d.condition(serving)
 	return s
@@ -78,6 +83,8 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionAsleep, "it falls asleep; its replicas are draining"
 	case d.state == Active && d.spec.Rest == schedule.Asleep:
 		return ConditionAsleep, "a request wakes it"
+	case d.state == Active && total == 0 && d.spec.Replicas > 0:
+		return ConditionStopped, "all replicas were preempted; models.scale starts them"
 	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && total == 0:

@@ -15,39 +15,43 @@
 // An event without a row is ignored, in this table and in the others. The first row that fits an
 // event applies.
 //
-//	event           state                  guard           next        effects
-//	start           created                                loading     publish; load the weights
-//	retry           loading                                same        load the weights
-//	                adopting                               same        look up the blocks
-//	                starting, confirming   not confirmed   same        publish
-//	loaded          loading                                adopting    keep the model; look up the blocks
-//	load-refused    loading                not ready yet   same        ignore
-//	                loading                                failed      keep the failure; publish
-//	adopted         adopting                               starting    start the engine; report KV
-//	engine-ready    starting               for standby     standby     publish; advance
-//	                starting               confirmed       serving     publish; advance
-//	                starting                               confirming  —
-//	                confirming … draining                  same        see steps
-//	confirmed       confirming             for standby     standby     keep it; publish; advance
-//	                confirming             of these files  serving     keep it; publish; advance
-//	                any                                    same        keep it
-//	standby         serving                                suspending  keep the level; publish; advance
-//	                suspending, standby    already         same        ignore
-//	                any                                    same        keep the level
-//	empty           suspending                             standby     publish; report KV
-//	activate        suspending, standby                    serving     keep the level; publish; report KV; advance
-//	                serving                already         same        ignore
-//	                any                                    same        keep the level
-//	drain           serving … standby                      draining    publish; advance
-//	                any                                    same        advance
-//	submit          serving                                same        accept or refuse
-//	                suspending             has output      same        accept or refuse
-//	                standby                has output      suspending  accept or refuse; publish; report KV; advance
-//	                any                                    same        refuse
-//	check-folder    confirming … draining                  same        check the folder
-//	folder-checked  confirming … draining  changed         same        set the timer; report
-//	                confirming … draining                  same        set the timer
-//	stop            any                                    stopping    close; interrupt all
+//	event           state                 guard           next        effects
+//	start           created                               loading     publish; load the weights
+//	retry           loading                               same        load the weights
+//	                adopting                              same        look up the blocks
+//	                starting, confirming  not confirmed   same        publish
+//	loaded          loading                               adopting    keep the model; look up the blocks
+//	load-refused    loading               not ready yet   same        ignore
+//	                loading                               failed      keep the failure; publish
+//	adopted         adopting                              starting    start the engine; report KV
+//	engine-ready    starting              for standby     standby     publish; advance
+//	                starting              confirmed       serving     publish; advance
+//	                starting                              confirming  —
+//	                confirming … saved                    same        see steps
+//	confirmed       confirming            for standby     standby     keep it; publish; advance
+//	                confirming            of these files  serving     keep it; publish; advance
+//	                any                                   same        keep it
+//	standby         serving                               suspending  keep the level; publish; advance
+//	                suspending, standby   already         same        ignore
+//	                any                                   same        keep the level
+//	empty           suspending                            standby     publish; report KV
+//	activate        suspending, standby                   serving     keep the level; publish; report KV; advance
+//	                serving               already         same        ignore
+//	                any                                   same        keep the level
+//	drain           serving … standby                     draining    publish; advance
+//	                any                                   same        advance
+//	save            serving … draining                    saving      publish; advance
+//	                saving                                same        advance
+//	                saved                                 same        answer
+//	blocks-saved    saving                                saved       interrupt all; publish; answer
+//	submit          serving                               same        accept or refuse
+//	                suspending            has output      same        accept or refuse
+//	                standby               has output      suspending  accept or refuse; publish; report KV; advance
+//	                any                                   same        refuse
+//	check-folder    confirming … saved                    same        check the folder
+//	folder-checked  confirming … saved    changed         same        set the timer; report
+//	                confirming … saved                    same        set the timer
+//	stop            any                                   stopping    close; interrupt all
 //
 // # Standby
 //
@@ -75,6 +79,7 @@
 //	picked        isolating                                   alone      run it
 //	exhausted     isolating                                   idle       —
 //	plan          idle                       memory shrunk    same       ignore
+//	              idle                       saving           same       report preempted; save the blocks
 //	              idle                                        same       interrupt rejected; send pins
 //	planned       idle                                        running    report preempted; run the step
 //	nothing       idle                                        same       answer a drain
@@ -141,6 +146,8 @@
 //   - published: each state that other actors can see is published when it is entered
 //   - shrunk: memory is given back only when no block of it is in use
 //   - drained: a drain is answered only when no sequence is left
+//   - saved: blocks are saved only between steps, once, and from then on no step runs; a save is
+//     answered only when no sequence is left
 //   - pinned: a pin ends only between two steps
 //   - stopped: after Stop there is no step, no token and no accepted sequence
 //   - free: when no sequence is left, every block is free

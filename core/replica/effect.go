@@ -44,6 +44,13 @@ type (
 	FolderChanged struct{ Fault string }
 	// Drained answers the drain command.
 	Drained struct{}
+	// SaveBlocks copies all blocks to the tiers. The caller reports BlocksSaved.
+	SaveBlocks struct{}
+	// SequencesSaved answers the save command: all sessions were interrupted.
+	SequencesSaved struct {
+		Blocks int    // copied to the tiers
+		Fault  string // why others were not; empty if all were
+	}
 )
 
 // Sequences.
@@ -198,6 +205,8 @@ func (Close) isEffect()            {}
 func (CheckFolder) isEffect()      {}
 func (FolderChanged) isEffect()    {}
 func (Drained) isEffect()          {}
+func (SaveBlocks) isEffect()       {}
+func (SequencesSaved) isEffect()   {}
 func (Accept) isEffect()           {}
 func (Refuse) isEffect()           {}
 func (Attach) isEffect()           {}

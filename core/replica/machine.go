@@ -69,7 +69,9 @@ type Machine struct {
 	folderFault   string // empty: none
 	standby       bool   // the wanted level is standby, else active
 	drain         bool   // a drain command has not been answered
-	reporting     bool   // the report timer is set
+	departures    Departures
+	save          saving
+	reporting     bool // the report timer is set
 
 	batch     *batch.Scheduler // nil until the blocks are adopted
 	pool      *kv.Pool

@@ -100,6 +100,10 @@ func (w *world) lifeCycle() {
 		w.event(func() []Effect { return w.m.Activate(w.now) })
 	case 11:
 		w.event(func() []Effect { return w.m.FolderChecked(w.digest("fault"), w.now) })
+	case 17:
+		w.event(func() []Effect { return w.m.Save(w.now) })
+	case 18, 19:
+		w.event(func() []Effect { return w.m.BlocksSaved(1, w.digest("fault"), w.now) })
 	case 12:
 		w.event(w.m.Stop)
 		w.running = false // the engine stops with the replica

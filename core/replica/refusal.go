@@ -26,13 +26,14 @@ const (
 	TooLong
 	NoMemory
 	LoadFailed
-	Relayed // refused for the reason in the message that caused it
+	ReplicaPreempted // the replica is preempted; its sessions wait for another one
+	Relayed          // refused for the reason in the message that caused it
 )
 
 func (r Reason) String() string {
 	return [...]string{"not-ready", "draining", "weights-differ", "engine-failed", "not-finite", "invalid-argument",
 		"unsupported", "not-found", "conflict", "already-exists", "queue-full", "too-long", "no-memory", "load-failed",
-		"relayed"}[r]
+		"preempted", "relayed"}[r]
 }
 
 // Refusal says why something was refused, and after what time it may be tried again.
@@ -75,7 +76,7 @@ func (m *Machine) Accepting() *Refusal {
 		return nil
 	case Suspending, Standby:
 		return &Refusal{IsDraining, m.title() + " is on standby", RetryAfter}
-	case Draining:
+	case Draining, Saving, Saved:
 		return &Refusal{IsDraining, m.title() + " is draining", RetryAfter}
 	}
 	return &Refusal{NotReady, m.title() + " is not serving yet", RetryAfter}

@@ -107,6 +107,10 @@ func (p *player) play(name string) {
 		p.do(m.Standby(now))
 	case "activate":
 		p.do(m.Activate(now))
+	case "save":
+		p.do(m.Save(now))
+	case "blocks-saved":
+		p.do(m.BlocksSaved(p.number("blocks", 0), p.words["fault"], now))
 	case "stop":
 		p.do(m.Stop())
 	case "fired":

@@ -14,13 +14,15 @@ const (
 	Suspending              // no sequence is accepted; the present ones finish or migrate, and then it is Standby
 	Standby                 // no sequence is accepted or present; the weights and a minimum of KV memory stay
 	Draining                // no sequence is accepted; the present ones finish
+	Saving                  // no step is planned; the KV blocks are copied to the tiers
+	Saved                   // the sequences were interrupted, to be resumed from the tiers
 	Failed                  // the weights cannot be loaded
 	Stopping                // the actor stops or restarts
 )
 
 func (s State) String() string {
 	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "suspending",
-		"standby", "draining", "failed", "stopping"}[s]
+		"standby", "draining", "saving", "saved", "failed", "stopping"}[s]
 }
 
 // StepState is the state of the replica's steps.
@@ -86,6 +88,8 @@ const (
 	evDrain                      // the deployment or the operator drains the replica
 	evStandby                    // the deployment wants the replica at level standby
 	evActivate                   // the deployment wants the replica at level active
+	evSave                       // the deployment takes the sequences away
+	evBlocksSaved                // the copies to the tiers have ended
 	evStop                       // the actor stops or restarts
 	evSubmit                     // a session submits a sequence
 	evCheckFolder                // the timer of the folder check fired
@@ -120,8 +124,8 @@ const (
 
 func (e Event) String() string {
 	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed",
-		"drain", "standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty",
-		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
+		"drain", "standby", "activate", "save", "blocks-saved", "stop", "submit", "check-folder", "folder-checked",
+		"empty", "engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
 		"exhausted", "report-kv", "shrink", "release", "grow", "unread", "wanted", "retry-lease", "leased",
 		"lease-refused", "pool-ready", "mapped", "halt"}[e]
 }

@@ -24,6 +24,7 @@ type Status struct {
 	LastNotFinite string // model or adapter of the last sequence with non-finite logits, and the time
 	FoundRevision string
 	FolderFault   string
+	Departures    Departures // while it drains
 
 	Running, Waiting int
 	Mapped           bool // the blocks are adopted, so Blocks is set
@@ -47,6 +48,9 @@ type AdapterStatus struct {
 func (m *Machine) Status() Status {
 	s := Status{State: m.state, Steps: m.steps, Totals: m.totals, LastNotFinite: m.lastNotFinite,
 		FoundRevision: m.foundRevision, FolderFault: m.folderFault}
+	if m.leaving() {
+		s.Departures = m.departures
+	}
 	if m.pins != nil {
 		s.TakesAdapters, s.Awaited, s.Adapters = true, m.pins.Pending(), m.adapters()
 	}

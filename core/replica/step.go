@@ -152,6 +152,9 @@ func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
 			m.totals.TokensCached += uint64(e.Cached)
 		}
 		if e.Finish != batch.None {
+			if m.leaving() {
+				m.departures.Finished++
+			}
 			m.drop(e.ID, "finished")
 		}
 	}

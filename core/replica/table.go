@@ -14,10 +14,11 @@ const same = table.Same
 
 var (
 	anyState = []State{Created, Loading, Adopting, Starting, Confirming, Serving, Suspending, Standby, Draining,
-		Failed, Stopping}
-	serviced  = []State{Confirming, Serving, Suspending, Standby, Draining}
+		Saving, Saved, Failed, Stopping}
+	serviced  = []State{Confirming, Serving, Suspending, Standby, Draining, Saving, Saved}
 	suspended = []State{Suspending, Standby}
 	running   = []State{Serving, Suspending, Standby}
+	saveable  = []State{Serving, Suspending, Standby, Draining}
 	anyStep   = []StepState{Halted, Idle, Running, Repeating, Isolating, Alone}
 	inFlight  = []StepState{Running, Repeating, Alone}
 	anyMemory = []MemoryState{Unmapped, Whole, Shrinking, Shrunk}
@@ -44,6 +45,7 @@ var (
 	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
 	notBegun   = guard{"before the step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
+	saves      = guard{"saving", func(m *Machine, _ *event) bool { return m.state == Saving }}
 	shrunk     = guard{"memory shrunk", func(m *Machine, _ *event) bool { return m.memory == Shrunk }}
 
 	otherLease = guard{"of another lease", func(m *Machine, e *event) bool { return e.id != m.model.Lease }}
@@ -83,6 +85,10 @@ var lifeTable = table.New("replica", []row[State]{
 	{anyState, evActivate, always, same, (*Machine).keepLevel, "keep the level"},
 	{running, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
+	{saveable, evSave, always, Saving, (*Machine).startSaving, "publish; advance"},
+	{[]State{Saving}, evSave, always, same, (*Machine).saveAgain, "advance"},
+	{[]State{Saved}, evSave, always, same, (*Machine).answerSave, "answer"},
+	{[]State{Saving}, evBlocksSaved, always, Saved, (*Machine).requeue, "interrupt all; publish; answer"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Suspending}, evSubmit, hasOutput, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Standby}, evSubmit, hasOutput, Suspending, (*Machine).resume,
@@ -106,6 +112,7 @@ var stepTable = table.New("replica steps", []row[StepState]{
 	{[]StepState{Isolating}, evPicked, always, Alone, (*Machine).runStep, "run it"},
 	{[]StepState{Isolating}, evExhausted, always, Idle, nothing, "—"},
 	{[]StepState{Idle}, evPlan, shrunk, same, nil, "ignore"},
+	{[]StepState{Idle}, evPlan, saves, same, (*Machine).saveBlocks, "report preempted; save the blocks"},
 	{[]StepState{Idle}, evPlan, always, same, (*Machine).plan, "interrupt rejected; send pins"},
 	{[]StepState{Idle}, evPlanned, always, Running, (*Machine).runPlan, "report preempted; run the step"},
 	{[]StepState{Idle}, evNothing, always, same, (*Machine).rest, "answer a drain"},

@@ -23,6 +23,7 @@ type world struct {
 	alone   bool                 // the last crash was of a step with one entry
 	hbm     map[int32]kv.Hash    // blocks as the HBM tier knows them
 	pins    []string             // pins without an answer from the pool
+	saves   int                  // SaveBlocks so far
 	drained bool                 // Drained was sent since the last Drain
 	shown   State                // last state that was published
 	told    bool                 // that state was published
@@ -102,6 +103,8 @@ func (w *world) event(event func() []Effect) {
 // visible returns the state that other actors see.
 func visible(s State) State {
 	switch s {
+	case Saving, Saved:
+		return Draining
 	case Serving, Suspending, Standby, Draining, Failed, Created:
 		return s
 	}
@@ -169,6 +172,15 @@ func (w *world) checkRest(e Effect) {
 			w.Fatal("drained: answered twice")
 		}
 		w.drained = true
+	case SaveBlocks:
+		if w.saves++; w.running || w.saves > 1 || w.m.batch.Running() > 0 {
+			w.Fatalf("saved: blocks are saved %d times, in a step %t, %d sequences run", w.saves, w.running,
+				w.m.batch.Running())
+		}
+	case SequencesSaved:
+		if len(w.next) > 0 {
+			w.Fatalf("saved: answered with %d sequences left", len(w.next))
+		}
 	case SendUnpin:
 		if w.running {
 			w.Fatalf("pinned: %s was unpinned during a step", e.Name)
@@ -198,6 +210,9 @@ func (w *world) checkStep() {
 	}
 	if w.m.State() == Stopping || w.m.State() < Confirming {
 		w.Fatalf("stopped: a step starts in %s", w.m.State())
+	}
+	if w.saves > 0 {
+		w.Fatal("saved: a step starts after the blocks were saved")
 	}
 	w.running = true
 }
@@ -256,7 +271,7 @@ func (w *world) checkState() {
 	if m.state == Serving && w.level || m.state == Standby && (!w.level || len(w.next) > 0 || m.Stepping()) {
 		w.Fatalf("level: %s with %d sequences and steps %s, wanted standby: %t", m.state, len(w.next), m.step, w.level)
 	}
-	serving := m.state >= Confirming && m.state <= Draining
+	serving := m.state >= Confirming && m.state <= Saved
 	if serving != (m.step != Halted) {
 		w.Fatalf("stopped: %s with steps %s", m.state, m.step)
 	}

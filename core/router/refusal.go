@@ -27,6 +27,7 @@ const (
 	NotReady      Reason = 7
 	Deadline      Reason = 11
 	WeightsDiffer Reason = 22
+	Preempted     Reason = 29
 	Stopped       Reason = 32
 )
 
@@ -77,6 +78,11 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	case level != "" && !(level == standby && r.Revision != ""):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
+	case stored.Preempted && !r.Wait:
+		return Refusal{Reason: Preempted, Detail: fmt.Sprintf(
+			"all replicas of model %s were preempted; "+
+				`models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model),
+			RetryAfter: routeRetryAfter}, false
 	case stored.Rest == schedule.Asleep, failure == Refusal{}, r.Wait && failure.Reason == NoMemory:
 		return Refusal{}, true
 	}

@@ -14,7 +14,7 @@
 //
 //	event           state               guard                          next       effects
 //	start           created                                            routing    ask the router
-//	routed          routing … waiting                                  submitted  abandon a silent one; watch, submit
+//	routed          routing … waiting                                  submitted  abandon silent; watch, submit
 //	route-refused   routing … waiting   final                          ended      relay the refusal
 //	                routing … waiting   deadline passed                ended      fail: deadline
 //	                routing … waiting                                  delayed    set the timer
@@ -33,6 +33,7 @@
 //	interrupted     submitted, serving  not from the replica           same       ignore
 //	                submitted, serving  of an earlier incarnation      same       ignore
 //	                submitted, serving  final                          ended      relay the refusal
+//	                submitted, serving  preempted                      delayed    unwatch; set the timer
 //	                submitted, serving  too many without a token       ended      fail: engine failed
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
 //	                submitted, serving                                 delayed    unwatch; set the timer
@@ -81,6 +82,8 @@
 //     stall of this process does not count
 //   - avoided: a route request avoids the replicas that were lost since the last new token
 //   - bounded: at most 8 interruptions without a new token
+//   - place: a session gets its place when a replica is first found, or when it begins to wait for
+//     one, keeps it for its life, and is not refused before its deadline because its model is preempted
 //   - revision: output is continued only with the files that computed it, and their digest, once
 //     known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end

@@ -11,7 +11,11 @@ func (m *Machine) relay(event) {
 }
 
 func (m *Machine) expire(e event) {
-	m.emit(Fail{DeadlinePassed, "the request's time is up; raise its timeout, or lower max_tokens"})
+	why := "the request's time is up; raise its timeout, or lower max_tokens"
+	if m.waiting != "" {
+		why = "the request's time is up while it waits for a replica: " + m.waiting
+	}
+	m.emit(Fail{DeadlinePassed, why})
 	m.closed(e)
 }
 

@@ -20,6 +20,7 @@ const (
 type Config struct {
 	Adapter  bool      // the sequence has an adapter
 	Deadline time.Time // of the request; zero: none
+	Placed   time.Time // when an earlier machine of the session kept its place; zero: never
 }
 
 // Machine decides what a session does. It is not safe for concurrent use.
@@ -35,9 +36,11 @@ type Machine struct {
 	otherSince time.Time // when other was set
 	abandoned  Replica   // silent, and may still run the sequence; zero: none
 
-	avoid         []string // replicas lost since the last new token
-	interruptions int      // since the last new token
-	cause         string   // of the next route request, for its explanation
+	avoid         []string  // replicas lost since the last new token
+	interruptions int       // since the last new token
+	cause         string    // of the next route request, for its explanation
+	waiting       string    // why the router has no replica; empty: it was not asked, or has one
+	placed        time.Time // when it was first routed, or began to wait; zero: not yet
 
 	attempt uint64    // counts routes and submissions; stale timers have a lower one
 	heard   time.Time // when a replica was last heard from
@@ -62,7 +65,7 @@ type event struct {
 }
 
 // New returns a machine in state Created.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
+func New(cfg Config) *Machine { return &Machine{cfg: cfg, placed: cfg.Placed} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }

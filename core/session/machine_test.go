@@ -16,8 +16,11 @@ func TestInvariants(t *testing.T) {
 		actions := map[string]func(*rapid.T){
 			"routed": w.routed,
 			"route refused": func(*rapid.T) {
-				why := w.refusal()
+				why, had := w.refusal(), w.ended
 				w.do(Tokens{}, func() []Effect { return w.m.RouteRefused(why, w.now) })
+				if w.ended && !had && why.Reason == Preempted && !w.place.IsZero() && !w.expired() {
+					t.Fatal("place: a session with a place was refused because its model is preempted")
+				}
 			},
 			"queued": func(*rapid.T) { w.do(Tokens{}, func() []Effect { return w.m.Queued(w.now) }) },
 			"accepted": func(*rapid.T) {
@@ -114,7 +117,7 @@ func (w *world) interrupted(*rapid.T) {
 	stale := !slices.Contains(assigned, w.m.State()) || life < w.m.replica.Incarnation ||
 		from != Actor{} && from != w.m.replica.Actor
 	w.do(Tokens{}, func() []Effect { return w.m.Interrupted(from, life, why, w.now) })
-	if stale {
+	if stale || why.Reason == Preempted {
 		return
 	}
 	if w.failures++; w.failures > maxInterruptions && !w.ended {

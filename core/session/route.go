@@ -25,11 +25,16 @@ func (m *Machine) delay(e event, d time.Duration) {
 	m.setTimer(e, max(d, minRetryDelay))
 }
 
-func (m *Machine) delayRoute(e event) { m.delay(e, e.refusal.RetryAfter) }
+func (m *Machine) delayRoute(e event) {
+	m.waiting = e.refusal.Detail
+	m.place(e)
+	m.delay(e, e.refusal.RetryAfter)
+}
 
 // keepPlace asks the router again before it gives the place to another request. A router that has
 // restarted knows no places.
 func (m *Machine) keepPlace(e event) {
+	m.place(e)
 	m.attempt++
 	d := placeInterval
 	if !m.cfg.Deadline.IsZero() {
@@ -44,9 +49,18 @@ func (m *Machine) submitTo(e event) {
 	if m.abandoned != (Replica{}) && m.abandoned.Name != e.to.Name {
 		m.emit(Abandon{Replica: m.abandoned, Instead: e.to.Name})
 	}
-	m.abandoned = Replica{}
+	m.abandoned, m.waiting = Replica{}, ""
 	m.assign(e.to)
+	m.place(e)
 	m.resubmit(e)
+}
+
+// place gives the session its place in the queues, unless it has one.
+func (m *Machine) place(e event) {
+	if m.placed.IsZero() {
+		m.placed = e.now
+		m.emit(KeepPlace{e.now})
+	}
 }
 
 // assign makes a replica the assigned one. It may have sent tokens before.
@@ -62,7 +76,7 @@ func (m *Machine) resubmit(e event) {
 	m.attempt++
 	m.hear(e)
 	m.emit(Watch{m.replica.Actor})
-	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision()})
+	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision(), Waited: e.now.Sub(m.placed)})
 	m.setTimer(e, checkInterval)
 }
 
@@ -82,6 +96,10 @@ func (m *Machine) submitRefused(e event) {
 
 func (m *Machine) interrupted(e event) {
 	m.interruptions++
+	m.requeue(e)
+}
+
+func (m *Machine) requeue(e event) {
 	m.cause = m.replica.Name + " interrupted the request: " + e.refusal.Detail
 	m.delay(e, e.refusal.RetryAfter)
 }

@@ -25,6 +25,7 @@ var (
 	finalRoute  = guard{"final", routeFinal}
 	finalSubmit = guard{"final", submitFinal}
 	finalBreak  = guard{"final", interruptFinal}
+	preempted   = guard{"preempted", interruptPreempted}
 	expired     = guard{"deadline passed", (*Machine).expired}
 	gap         = guard{"after a gap", (*Machine).gap}
 	ownGap      = guard{"after a gap, from the replica", both((*Machine).gap, (*Machine).own)}
@@ -46,7 +47,7 @@ var (
 var rows = table.New("session", []row{
 	{[]State{Created}, Start, always, Routing, (*Machine).start, "ask the router"},
 
-	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon a silent one; watch, submit"},
+	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon silent; watch, submit"},
 	{unassigned, RouteRefused, finalRoute, Ended, (*Machine).relay, "relay the refusal"},
 	{unassigned, RouteRefused, expired, Ended, (*Machine).expire, "fail: deadline"},
 	{unassigned, RouteRefused, always, Delayed, (*Machine).delayRoute, "set the timer"},
@@ -68,6 +69,7 @@ var rows = table.New("session", []row{
 	{assigned, Interrupted, fromOther, same, nil, "ignore"},
 	{assigned, Interrupted, older, same, nil, "ignore"},
 	{assigned, Interrupted, finalBreak, Ended, (*Machine).relay, "relay the refusal"},
+	{assigned, Interrupted, preempted, Delayed, (*Machine).requeue, "unwatch; set the timer"},
 	{assigned, Interrupted, tooMany, Ended, (*Machine).failRepeated, "fail: engine failed"},
 	{assigned, Interrupted, expired, Ended, (*Machine).expire, "fail: deadline; cancel"},
 	{assigned, Interrupted, always, Delayed, (*Machine).interrupted, "unwatch; set the timer"},

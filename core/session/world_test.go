@@ -16,8 +16,9 @@ type world struct {
 	now      time.Time
 	deadline time.Time
 
-	delivered int    // tokens that the client has received
-	kept      string // revision that the actor keeps
+	delivered int       // tokens that the client has received
+	kept      string    // revision that the actor keeps
+	place     time.Time // that the actor keeps; zero: none
 	outcomes  int
 	ended     bool
 	watched   []Actor
@@ -34,7 +35,10 @@ func (w *world) begin(t *rapid.T, now time.Time) {
 	if rapid.Bool().Draw(t, "has deadline") {
 		w.deadline = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "deadline")) * time.Millisecond)
 	}
-	w.m = New(Config{Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline})
+	if rapid.Bool().Draw(t, "placed") {
+		w.place = now.Add(-time.Second)
+	}
+	w.m = New(Config{Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline, Placed: w.place})
 	w.delivered = rapid.IntRange(0, 2).Draw(t, "output")
 	w.do(Tokens{}, func() []Effect { return w.m.Start(w.delivered, w.kept, w.now) })
 }
@@ -105,8 +109,16 @@ func (w *world) carryOut(e Effect, tokens Tokens) {
 			w.Fatal("revision: it changed though there is output")
 		}
 		w.kept = e.Digest
+	case KeepPlace:
+		if !w.place.IsZero() {
+			w.Fatal("place: it changed")
+		}
+		w.place = e.At
 	case Submit:
 		w.checkRevision(e.Revision)
+		if e.Waited != w.now.Sub(w.place) {
+			w.Fatalf("place: waited %s since %s", e.Waited, w.place)
+		}
 	case AskRoute:
 		w.checkRevision(e.Revision)
 		if !slices.Equal(e.Avoid, w.lost) {
@@ -201,7 +213,7 @@ func (w *world) refusal() Refusal {
 	after := rapid.IntRange(0, 100).Draw(w.T, "after")
 	r := Refusal{Reason: NotReady, RetryAfter: time.Duration(after) * time.Millisecond}
 	if rapid.IntRange(0, 9).Draw(w.T, "rare") == 0 {
-		r.Reason = rapid.SampledFrom([]Reason{Draining, WeightsDiffer, Other, Numeric}).Draw(w.T, "why")
+		r.Reason = rapid.SampledFrom([]Reason{Draining, WeightsDiffer, Other, Numeric, Preempted}).Draw(w.T, "why")
 	}
 	return r
 }

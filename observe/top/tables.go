@@ -202,7 +202,7 @@ func modelSection(s Sample) section {
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
-			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)},
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().Wanted()), number: float64(serving)},
 			word(d.GetNode()), word(reason(d)),
 		}, m})
 	}

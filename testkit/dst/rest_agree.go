@@ -71,12 +71,16 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 			state = messages.DeploymentState_DEPLOYMENT_STATE_READY
 		}
 	}
+	if c.operator.preempted(model) {
+		state = messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
+	}
 	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
 	}
 	if s.GetSpec().GetReplicas() == 0 {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
 	}
+	restlessPreemptions(s, report)
 	if s.GetState() != state {
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}

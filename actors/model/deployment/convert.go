@@ -45,7 +45,8 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 		},
 		Replicas: int(s.GetReplicas()), Rest: schedule.RestOf(s.Bounds()), Sleeps: s.GetMinReplicas() == 0,
 		Drop: s.GetDropWeights(), Level: levels[s.GetLevel()], Levels: levelsOf(s.GetReplicaLevels()),
-		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+		Revision:    schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+		Preemptions: preemptionsOf(s.GetPreemptions()),
 	}
 }
 
@@ -112,7 +113,7 @@ func reportOf(s *messages.ReplicaStatus) core.Report {
 	return core.Report{
 		Replica: s.GetName(), Actor: refOf(s.GetActor()), GPU: s.GetGpu(), State: replicaStates[s.GetState()],
 		Load: int(s.GetRunning() + s.GetWaiting()), Weights: s.GetWeightsDigest(), Revision: s.GetRevisionDigest(),
-		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(),
+		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(), Departures: countsOf(s.GetDepartures()),
 	}
 }
 

@@ -113,6 +113,10 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onDrain(ctx)
 	case *messages.SetReplicaLevel:
 		r.onSetLevel(ctx, msg)
+	case *messages.SaveSequences:
+		r.Perform(ctx, r.machine.Save(supervise.Now(ctx)))
+	case *messages.BlocksMoved:
+		r.onBlocksSaved(ctx, msg)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -90,6 +91,12 @@ func (r *replica) onSetLevel(ctx actor.Context, msg *messages.SetReplicaLevel) {
 	case messages.Level_LEVEL_ACTIVE:
 		r.Perform(ctx, r.machine.Activate(supervise.Now(ctx)))
 	}
+}
+
+// onBlocksSaved handles the answer to saveBlocks.
+func (r *replica) onBlocksSaved(ctx actor.Context, msg *messages.BlocksMoved) {
+	moved, fault := msg.GetMoved(), msg.GetRefused().GetDetail()
+	r.Perform(ctx, r.machine.BlocksSaved(int(moved.GetBlocks()), cmp.Or(fault, moved.GetDetail()), supervise.Now(ctx)))
 }
 
 // onTerminated crashes the replica if one of its children has stopped for good, because of too many

@@ -46,6 +46,13 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Drained:
 			ctx.Send(r.drainRequester, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
 
+		case core.SaveBlocks:
+			r.tiering.Save(ctx)
+		case core.SequencesSaved:
+			ctx.Send(r.Deployment, &messages.SequencesSaved{
+				Replica: r.Spec.GetName(), Blocks: uint32(e.Blocks), Detail: e.Fault,
+			})
+
 		case core.Attach:
 			r.attach(ctx, e)
 		case core.Reattach:

@@ -43,7 +43,8 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	stored := core.Stored{
-		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Revision: s.GetRevisionDigest(),
+		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Preempted: s.Preempted(),
+		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
 	}

@@ -22,6 +22,7 @@ var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_UNSUPPORTED:    core.Unsupported,
 	messages.Reason_REASON_NUMERIC:        core.Numeric,
 	messages.Reason_REASON_DEADLINE:       core.DeadlinePassed,
+	messages.Reason_REASON_PREEMPTED:      core.Preempted,
 }
 
 // wireReason returns the reason for a refusal that the machine itself makes.

@@ -104,7 +104,7 @@ func (m *Migrations) own() migrate.Own {
 	switch m.Machine.State() {
 	case replica.Serving:
 		own.Mode = migrate.Serving
-	case replica.Draining:
+	case replica.Draining, replica.Saving, replica.Saved:
 		own.Mode = migrate.Draining
 	}
 	return own

@@ -16,7 +16,7 @@ func State(s replica.State) messages.ReplicaState {
 		return messages.ReplicaState_REPLICA_STATE_SUSPENDING
 	case replica.Standby:
 		return messages.ReplicaState_REPLICA_STATE_STANDBY
-	case replica.Draining:
+	case replica.Draining, replica.Saving, replica.Saved:
 		return messages.ReplicaState_REPLICA_STATE_DRAINING
 	case replica.Failed:
 		return messages.ReplicaState_REPLICA_STATE_FAILED
@@ -47,6 +47,10 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
 		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
 		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
+	}
+	if d := r.Departures; d != (replica.Departures{}) {
+		s.Departures = &messages.DepartureCounts{Migrated: uint32(d.Migrated), Finished: uint32(d.Finished),
+			Requeued: uint32(d.Requeued), Saved: uint32(d.Saved)}
 	}
 	if r.TakesAdapters {
 		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
