@@ -102,7 +102,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Open: p.tiers, Plane: p.bulk, OnCopied: p.copies.Observe,
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
-	leases := membership.Leases{Members: p.members}
+	leases := membership.Leases{Node: p.cfg.Name, Members: p.members}
 	images := hierarchy.HostCache{Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Publish: p.publish}
 	p.stopActors, err = hierarchy.Root{
 		Devices: hierarchy.Devices{

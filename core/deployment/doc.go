@@ -44,6 +44,10 @@
 // the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
 // until its report shows the level. Only replicas that are to serve count for the condition ready.
 //
+// If no GPU has room, requests wait as long as that may change soon: a replica starts or leaves, or a node
+// is shutting down, or has been away or silent for less than 30 s, which is enough for a restart. Then the
+// deployment has failed, and requests are refused.
+//
 // A parked deployment keeps its number of replicas, and has none: they are retired like those of which
 // fewer are wanted, and their weights are parked when they stop.
 //
@@ -90,6 +94,7 @@
 //   - observed first: no replica is placed, started or retired before every node has reported its
 //     replicas, or timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
+//   - awaited: no deployment fails for lack of room while a node has been away for less than 30 s
 //   - avoidance: a replica is not placed by choice on a GPU that is being avoided
 //   - one at a time: at most one replica is placed at a time
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a

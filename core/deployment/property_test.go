@@ -388,6 +388,12 @@ func (c *cluster) check() {
 	if c.fenced {
 		return
 	}
+	failed := c.d.failure != nil && c.d.failure.Reason == NoMemory && c.d.Status().Condition == ConditionFailed
+	for name, at := range c.departed {
+		if failed && c.now.Sub(at) < awaitNode && c.d.now == c.now {
+			c.t.Fatalf("awaited: %s has been away for %s: %s", name, c.now.Sub(at), c.d.failure.Detail)
+		}
+	}
 	starting := 0
 	for name, r := range c.d.replicas {
 		if r.spec.Name != name || r.phase == Absent {

@@ -28,8 +28,16 @@ func membersOf(msg *messages.MembersChanged) (all []core.Member) {
 		up := m.GetState() == messages.MemberState_MEMBER_STATE_UP
 		all = append(all, core.Member{
 			Name: m.GetName(), ID: m.GetId(), GPUs: m.GetGpus(),
+			Leaving:     m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING,
 			Schedulable: up && !slices.Contains(msg.GetDraining(), m.GetName()),
 		})
+	}
+	return all
+}
+
+func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
+	for _, m := range msg.GetDeparted() {
+		all = append(all, core.Departed{Name: m.GetName(), LastSeen: m.GetLastSeen().AsTime()})
 	}
 	return all
 }
