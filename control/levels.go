@@ -57,19 +57,34 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 		}
 	}
 	return c.Backend.Update(ctx, name, 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		rest := schedule.RestOf(stored.Bounds())
 		switch {
 		case stored == nil:
 			return nil, notDeployed(name)
-		case schedule.RestOf(stored.Bounds()) != schedule.Awake:
+		case rest == schedule.Awake:
+		case level == messages.Level_LEVEL_STANDBY || replica != "":
 			return nil, Refuse(messages.Reason_REASON_STOPPED, fmt.Sprintf(
-				`model %s is %s (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, name,
-				schedule.RestOf(stored.Bounds()), name))
+				`model %s is %s (0 replicas), so none can change its level; models.park {"name": %q} moves its `+
+					`weights from GPUs to the host cache, models.activate {"name": %q} starts it`,
+				name, rest, name, name))
+		case level == messages.Level_LEVEL_ACTIVE:
+			var err error
+			if stored, err = started(stored); err != nil {
+				return nil, err
+			}
 		case replica != "" && preempted(stored, replica):
 			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
 				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))
 		}
 		return withLevel(stored, replica, level), nil
 	})
+}
+
+// started returns a deployment that is asleep or stopped with as many replicas as it needs to serve.
+func started(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+	_, least, _ := stored.Bounds()
+	replicas := uint32(max(1, least))
+	return applyChange(stored, &messages.DeploymentSpec{Name: stored.GetName(), Replicas: &replicas}, nil)
 }
 
 // withLevel returns a deployment with another wanted level, of all replicas or of one. A model that is

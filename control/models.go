@@ -20,7 +20,7 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "models-standby", "models.standby",
 			`stop serving and keep the weights on the GPUs: {"name": "kjv"}, also "replica"`, c.standbyModel),
 		serve(c, life, "models-activate", "models.activate",
-			`serve again from standby: {"name": "kjv"}, also "replica"`, c.activateModel),
+			`serve again: from standby or parked, asleep or stopped: {"name": "kjv"}, also "replica"`, c.activateModel),
 		serve(c, life, "models-park", "models.park",
 			`stop the replicas, and move their weights to the host cache: {"name": "kjv"}`, c.parkModel),
 	}

@@ -39,7 +39,7 @@ func TestEndpointsAreClassified(t *testing.T) {
 	c := &control{Config: Config{Backend: noQuorumBackend{}, Node: "n", Timeout: time.Second}}
 	running := map[string]bool{ // these change nothing in the store
 		"replicas-restart": true, "replicas-migrate": true, "gpus-quarantine": true, "gpus-release": true,
-		"gpus-evict": true, "models-park": true,
+		"gpus-evict": true,
 		"kv-offload": true, "kv-restore": true, "kv-flush": true, "node-kv": true,
 	}
 	for _, e := range c.endpoints(t.Context()) {

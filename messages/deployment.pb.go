@@ -194,7 +194,7 @@ type DeploymentSpec struct {
 	DropWeights bool `protobuf:"varint,20,opt,name=drop_weights,json=dropWeights,proto3" json:"drop_weights,omitempty"`
 	// The wanted levels, which only an operator sets, with models.standby, models.activate and the
 	// like. Unspecified: active, and the planner decides on the number of replicas. It leaves a
-	// deployment alone that has a level.
+	// deployment alone that has a level. A request resets them if min_replicas is 0.
 	Level         Level            `protobuf:"varint,21,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`
 	ReplicaLevels map[string]Level `protobuf:"bytes,22,rep,name=replica_levels,json=replicaLevels,proto3" json:"replica_levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=troupe.v1.Level"` // of single replicas by name; of the others: level
 	// Seconds without a request after which a deployment with min_replicas 0 goes to sleep; 0, the
@@ -987,10 +987,13 @@ func (x *DeploymentStatus) GetPreemptions() []*PreemptionStatus {
 // deployment, and from the group to the deployment): requests wait for the model. It is repeated
 // each second while there are any, and sent once more with 0 when there are none.
 type WakeModel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`        // of the router
-	Waiting       uint32                 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests at that router
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Node    string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`        // of the router
+	Waiting uint32                 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests at that router
+	// Those of them that may wake the model: all but those that waited when an operator set a level.
+	Wakes         uint32 `protobuf:"varint,4,opt,name=wakes,proto3" json:"wakes,omitempty"`
+	Revision      uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored deployment, as far as the router knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1042,6 +1045,20 @@ func (x *WakeModel) GetNode() string {
 func (x *WakeModel) GetWaiting() uint32 {
 	if x != nil {
 		return x.Waiting
+	}
+	return 0
+}
+
+func (x *WakeModel) GetWakes() uint32 {
+	if x != nil {
+		return x.Wakes
+	}
+	return 0
+}
+
+func (x *WakeModel) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
 	}
 	return 0
 }
@@ -1272,11 +1289,13 @@ const file_messages_deployment_proto_rawDesc = "" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
 	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
 	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
-	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\"M\n" +
+	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\"\x7f\n" +
 	"\tWakeModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
-	"\awaiting\x18\x03 \x01(\rR\awaiting\"\x11\n" +
+	"\awaiting\x18\x03 \x01(\rR\awaiting\x12\x14\n" +
+	"\x05wakes\x18\x04 \x01(\rR\x05wakes\x12\x1a\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\"\x11\n" +
 	"\x0fListDeployments\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +

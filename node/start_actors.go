@@ -122,7 +122,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			HostCache: images,
 			Store:     p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
 			Record: p.control.deployments.RecordDigests,
-			Scale:  p.control.deployments.ScaleAtRevision, Publish: p.publish,
+			Scale:  p.control.deployments.WakeAtRevision, Publish: p.publish,
 		},
 		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},
 		Control: control.Config{

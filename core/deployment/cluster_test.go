@@ -34,6 +34,7 @@ type cluster struct {
 	revision int       // of the spec
 	scaledAt int       // revision at the last Scale
 	wanted   time.Time // when a request last waited, or the spec was applied
+	knows    bool      // the router that reported requests last knows the stored spec
 
 	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
 
@@ -112,7 +113,7 @@ func (c *cluster) apply() {
 	if c.stored {
 		c.revision++
 		c.wanted, c.spec.Rest = c.now, restOf(c.spec)
-		c.handle(Apply{c.spec, hbm.Need{Fixed: need}})
+		c.handle(Apply{c.spec, uint64(c.revision), hbm.Need{Fixed: need}})
 	} else {
 		c.handle(Remove{})
 	}
@@ -189,7 +190,7 @@ func (c *cluster) answer(e Effect) {
 	case Scale:
 		c.scales--
 		if c.stored && c.revision == c.scaledAt { // the store compares the revision
-			c.spec.Replicas = e.To
+			c.spec.Replicas, c.spec.Level, c.spec.Levels = e.To, e.Level, nil
 			c.apply()
 		}
 		c.handle(Scaled{})

@@ -24,6 +24,7 @@ type Deployment struct {
 	node    string // this node, which runs the deployment
 	state   State
 	spec    Spec
+	stored  uint64    // revision of the stored spec
 	sized   bool      // need is known
 	need    hbm.Need  // of a replica
 	effects []Effect  // of the current event
@@ -88,7 +89,8 @@ func (d *Deployment) onTick(now time.Time) {
 
 func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.sized = d.sized && e.Spec.Path == d.spec.Path
-	d.spec, d.need, d.failure, d.noRoom, d.unplaced = e.Spec, e.Need, nil, false, false
+	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
+	d.failure, d.noRoom, d.unplaced = nil, false, false
 	d.shift(applied)
 	d.wake.wanted = now
 	clear(d.avoidUntil)

@@ -68,20 +68,24 @@
 // # Waking
 //
 // A deployment whose minimum is 0 replicas may be asleep, without replicas, until requests wait for it
-// at some router. It then stores that it wants one. Wanted is an event of this table only if requests
-// wait.
+// at some router. It then stores that it wants one. Requests also wake it if an operator keeps all of
+// its replicas from serving, at level standby or parked: it then stores that they are active. Wanted is
+// an event of this table only if requests wait that may wake it.
 //
-//	event   wake              guard                        next     effects
-//	wanted  resting           asleep                       storing  store 1 replica
-//	        resting, storing                               same     —
-//	tick    resting           failed, not wanted for 10 s  storing  store 0 replicas
-//	        resting, storing                               same     —
-//	scaled  storing                                        resting  —
+//	event   wake              guard                             next     effects
+//	wanted  resting           asleep                            storing  store 1 replica
+//	        resting           at a level known to the requests  storing  store the level active
+//	        resting, storing                                    same     —
+//	tick    resting           failed, not wanted for 10 s       storing  store 0 replicas, or that it is parked
+//	        resting, storing                                    same     —
+//	scaled  storing                                             resting  —
 //
 // The number is stored as the planner stores it, by compare-and-swap on the spec that was applied
-// last, so that it survives a crash and a change of leaders, and an operator's change wins. A
-// deployment that was woken in vain, because no device has room for it, sleeps again once no request
-// waits for it. One that is idle is put to sleep by the planner.
+// last, so that it survives a crash and a change of leaders, and an operator's change wins. A level is
+// known to the requests if their router knew of it when it reported them. A router does not count
+// requests that waited when it learned of the level, so a command is undone only by requests that come
+// after it. A deployment that was woken in vain, because no device has room for it, sleeps again, or is
+// parked again, once no request waits for it. One that is idle is put to sleep by the planner.
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.
@@ -103,9 +107,11 @@
 //   - held: no replica is started under the name of one whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
-//   - woken: a deployment that is asleep is scaled to 1 when requests wait, and no other one is
-//   - given up: only a deployment that may sleep and has failed is scaled to 0, after requests have not
-//     waited for 10 s
+//   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
+//     requests wait, and no other one does
+//   - command: requests that were reported before a level was known do not undo it
+//   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
+//     after requests have not waited for 10 s
 //   - substitute first: a current replica drains for a move only when its substitute serves
 //   - parked: weights are parked only while the deployment is
 //   - level: a replica learns the wanted level of the spec, and no other

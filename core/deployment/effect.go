@@ -56,11 +56,12 @@ type (
 		Weights, Revision string
 	}
 
-	// Scale stores the number of replicas if the stored spec is still the last one applied; Scaled
-	// answers.
+	// Scale stores the number of replicas and their level, and no levels of single ones, if the stored
+	// spec is still the last one applied; Scaled answers.
 	Scale struct {
-		To  int
-		Why string
+		To    int
+		Level Level
+		Why   string
 	}
 
 	// DrainReplica drains a replica; Drained answers when it is empty.

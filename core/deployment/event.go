@@ -16,8 +16,9 @@ type (
 	// Apply is the stored spec. Need is the GPU memory of a replica according to the last
 	// Inspected; it is unused before the first.
 	Apply struct {
-		Spec Spec
-		Need hbm.Need
+		Spec   Spec
+		Stored uint64 // revision of the stored spec
+		Need   hbm.Need
 	}
 
 	// Remove reports that the deployment is deleted.
@@ -86,11 +87,12 @@ type (
 	// Freed answers StopReplica: the memory is free.
 	Freed struct{ Request string }
 
-	// Wanted reports how many requests wait at the router of a node until a replica serves. It is
-	// repeated each second.
+	// Wanted reports how many requests wait at the router of a node until a replica serves, and how many
+	// of them may wake the deployment. It is repeated each second.
 	Wanted struct {
-		Node    string
-		Waiting int
+		Node           string
+		Waiting, Wakes int
+		Stored         uint64 // revision of the stored spec that the router knows
 	}
 
 	// Scaled reports that a Scale has ended, with or without success.

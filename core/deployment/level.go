@@ -12,6 +12,9 @@ const (
 	OnActive
 )
 
+// String returns the name of the level.
+func (l Level) String() string { return [...]string{"none", "cold", "parked", "standby", "active"}[l] }
+
 // Wanted returns the number of replicas that are to be there: none if the deployment is parked, and
 // otherwise the requested number without those that are preempted.
 func (s Spec) Wanted() int {
@@ -20,6 +23,9 @@ func (s Spec) Wanted() int {
 	}
 	return max(0, s.Replicas-len(s.Preemptions))
 }
+
+// held reports whether an operator has set a level.
+func (s Spec) held() bool { return s.Level != NoLevel || len(s.Levels) > 0 }
 
 // levelOf returns the wanted level of a replica.
 func (s Spec) levelOf(name string) Level {

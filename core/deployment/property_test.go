@@ -54,7 +54,10 @@ func TestInvariants(t *testing.T) {
 				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
 				c.apply()
 			},
-			"want": func(t *rapid.T) { c.want(node.Draw(t, "node"), rapid.IntRange(0, 2).Draw(t, "waiting")) },
+			"want": func(t *rapid.T) {
+				waiting, older := rapid.IntRange(0, 2).Draw(t, "waiting"), rapid.IntRange(0, 1).Draw(t, "older")
+				c.want(node.Draw(t, "node"), waiting, older)
+			},
 			"preempt": func(t *rapid.T) {
 				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
 					c.preempt(n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")], t)
@@ -283,7 +286,7 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)
 		if e.Weights == residency.Park && (c.d.state != Active || c.d.spec.Level != Parked && !c.parks[e.Replica]) {
-			c.t.Fatalf("parked: the weights of %s are parked, at level %d", e.Replica, c.d.spec.Level)
+			c.t.Fatalf("parked: the weights of %s are parked, at level %s", e.Replica, c.d.spec.Level)
 		}
 	case Place:
 		for _, at := range e.GPUs {
@@ -326,28 +329,40 @@ func (c *cluster) checkScale(e Scale) {
 		c.t.Fatal("one scale: another one is in flight")
 	}
 	c.scaledAt = c.revision
-	asleep, idle := restOf(c.spec) == schedule.Asleep, c.now.Sub(c.wanted)
-	switch {
+	dormant, idle := c.dormant(), c.now.Sub(c.wanted)
+	switch gaveUp := e.To == 0 || e.Level == Parked; {
 	case !c.stored || !c.spec.Sleeps:
 		c.t.Fatalf("woken: it is scaled to %d, but it may not sleep", e.To)
-	case e.To == 1 && (!asleep || idle > 0):
-		c.t.Fatalf("woken: asleep: %v, and no request waits for %s", asleep, idle)
-	case e.To == 0 && (asleep || idle < 10*time.Second || c.d.failure == nil):
-		c.t.Fatalf("given up: asleep: %v, after %s, failure %v", asleep, idle, c.d.failure)
-	case e.To > 1:
-		c.t.Fatalf("woken: with %d replicas", e.To)
+	case gaveUp && (dormant || c.spec.held() || idle < 10*time.Second || c.d.failure == nil):
+		c.t.Fatalf("given up: dormant: %v, after %s, failure %v", dormant, idle, c.d.failure)
+	case gaveUp:
+	case !dormant || idle > 0:
+		c.t.Fatalf("woken: dormant: %v, and no request waits for %s", dormant, idle)
+	case c.spec.held() && !c.knows:
+		c.t.Fatalf("command: requests that came before it undo level %s", c.spec.Level)
+	case e.To != max(1, c.spec.Replicas) || e.Level != NoLevel:
+		c.t.Fatalf("woken: with %d replicas at level %s, not %d", e.To, e.Level, c.spec.Replicas)
 	}
 }
 
-// want reports how many requests wait at a node.
-func (c *cluster) want(node string, waiting int) {
-	asleep := c.stored && c.d.state == Active && restOf(c.spec) == schedule.Asleep && !c.fenced
+// dormant reports whether no replica is to serve of a deployment that a request may wake.
+func (c *cluster) dormant() bool {
+	s := c.spec
+	all := s.Level == Parked || s.held() && c.d.wantedActive() == 0
+	return s.Sleeps && (restOf(s) == schedule.Asleep || all)
+}
+
+// want reports how many requests wait at a node, whose router knows the spec that is stored or an
+// older one.
+func (c *cluster) want(node string, waiting, older int) {
+	may := c.stored && c.d.state == Active && c.dormant() && !c.fenced && (older == 0 || !c.spec.held())
 	if waiting > 0 {
 		c.wanted = c.now
 	}
-	c.handle(Wanted{node, waiting})
-	if asleep && waiting > 0 && c.scales == 0 {
-		c.t.Fatal("woken: a request waits, and it stays asleep")
+	c.knows = older == 0
+	c.handle(Wanted{Node: node, Waiting: waiting, Wakes: waiting, Stored: uint64(c.revision - older)})
+	if may && waiting > 0 && c.scales == 0 {
+		c.t.Fatal("woken: a request waits, and no replica is to serve")
 	}
 }
 
@@ -423,7 +438,7 @@ func (c *cluster) converge() {
 	for range 200 {
 		c.tick(time.Second)
 		if c.spec.Sleeps {
-			c.want("a", 1)
+			c.want("a", 1, 0)
 		}
 		for len(c.pending) > 0 {
 			e := c.pending[0]
@@ -438,8 +453,8 @@ func (c *cluster) converge() {
 			}
 		}
 	}
-	if c.stored && c.spec.Sleeps && c.spec.Replicas == 0 {
-		c.t.Fatal("woken: requests wait, and it is asleep")
+	if c.stored && c.dormant() {
+		c.t.Fatal("woken: requests wait, and no replica is to serve")
 	}
 	want := c.spec.Wanted()
 	if !c.stored {

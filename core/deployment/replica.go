@@ -191,6 +191,7 @@ func (d *Deployment) onUp(r *replica, now time.Time) {
 		d.failure = nil
 		delete(d.lastPlacement, r.spec.Name)
 		if r.last().State == ReplicaServing {
+			d.wake.parked = false
 			d.emit(Serving{r.spec.Name, Location{r.spec.At.Node, r.report.GPU}})
 		}
 	}

@@ -19,14 +19,14 @@ const need = 8 << 20 // bytes per replica in scripts
 //	members a b! c#2 d~ -e    the live members, each with gpu-0; b is draining, c is a new process, d is
 //	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
-//	apply [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
+//	apply [stored=N] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby] [preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
-//	wanted NODE [waiting=N], scaled
+//	wanted NODE [waiting=N] [stored=N], scaled
 //	drained M, migrated M, saved M, preempt-timer M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
@@ -118,7 +118,7 @@ func (s *scripted) event(l line) Event {
 		return list
 	case "apply":
 		s.apply(l)
-		return Apply{s.spec, hbm.Need{Fixed: need}}
+		return Apply{s.spec, uint64(l.number("stored")), hbm.Need{Fixed: need}}
 	case "remove":
 		return Remove{}
 	case "stale":
@@ -136,7 +136,8 @@ func (s *scripted) event(l line) Event {
 	case "recorded":
 		return Recorded{}
 	case "wanted":
-		return Wanted{first, l.number("waiting")}
+		n := l.number("waiting")
+		return Wanted{Node: first, Waiting: n, Wakes: n, Stored: uint64(l.number("stored"))}
 	case "scaled":
 		return Scaled{}
 	}

@@ -78,7 +78,7 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 	case d.state == Active && d.spec.Level == Parked && len(d.replicas) > 0:
 		return ConditionPending, "the model is being parked; the remaining replicas are draining"
 	case d.state == Active && d.spec.Level == Parked:
-		return ConditionParked, "parked by command; models.activate makes it serve"
+		return ConditionParked, "parked; " + d.remedy() + " makes it serve"
 	case d.state == Active && d.spec.Rest == schedule.Asleep && len(d.replicas) > 0:
 		return ConditionAsleep, "it falls asleep; its replicas are draining"
 	case d.state == Active && d.spec.Rest == schedule.Asleep:
@@ -88,9 +88,9 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && total == 0:
-		return ConditionStopped, "scaled to 0 replicas; models.scale starts it"
+		return ConditionStopped, "scaled to 0 replicas; models.scale or models.activate starts it"
 	case d.state == Active && want == 0 && standing >= total:
-		return ConditionStandby, "all replicas are on standby; models.activate makes them serve"
+		return ConditionStandby, "all replicas are on standby; " + d.remedy() + " makes them serve"
 	case d.state == Active && want == 0 && d.failure == nil:
 		return ConditionPending, fmt.Sprintf("%d of %d replicas are on standby", standing, total)
 	case d.state == Active && want > 0 && serving >= want && d.degradedCause() != "":
@@ -112,6 +112,14 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionWaking, fmt.Sprintf("no replica serves yet; requests waiting: %d", d.wake.sum())
 	}
 	return ConditionPending, "no replica serves yet"
+}
+
+// remedy returns what makes a deployment serve that an operator keeps from serving.
+func (d *Deployment) remedy() string {
+	if d.spec.Sleeps && d.spec.Rest != schedule.Stopped {
+		return "a request or models.activate"
+	}
+	return "models.activate"
 }
 
 // standbyDetail says how many replicas are wanted on standby; empty: none.

@@ -17,6 +17,8 @@ type wake struct {
 	state   WakeState
 	waiting map[string]demand // by node, at its router
 	wanted  time.Time         // when a request last waited, or the spec was applied
+	known   uint64            // revision of the spec that the last router to report knows
+	parked  bool              // it was parked when it was woken, and has not served since
 }
 
 // demand is a node's last report.
@@ -61,14 +63,16 @@ var (
 var (
 	anyTime  = table.Guard[wakeCondition]{}
 	isAsleep = table.Guard[wakeCondition]{Name: "asleep", Holds: (*Deployment).isAsleep}
+	isKept   = table.Guard[wakeCondition]{Name: "at a level known to the requests", Holds: (*Deployment).isKept}
 	inVain   = table.Guard[wakeCondition]{Name: "failed, not wanted for 10 s", Holds: (*Deployment).inVain}
 )
 
 // wakeRows is the table of waking in doc.go.
 var wakeRows = table.New("deployment wake", []table.Row[WakeState, wakeEvent, wakeCondition, wakeAction]{
 	{resting, wanted, isAsleep, Storing, (*Deployment).awaken, "store 1 replica"},
+	{resting, wanted, isKept, Storing, (*Deployment).awaken, "store the level active"},
 	{anyWake, wanted, anyTime, table.Same, (*Deployment).wait, "—"},
-	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store 0 replicas"},
+	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store 0 replicas, or that it is parked"},
 	{anyWake, wakeTick, anyTime, table.Same, (*Deployment).wait, "—"},
 	{[]WakeState{Storing}, scaled, anyTime, Resting, (*Deployment).wait, "—"},
 })
@@ -92,6 +96,9 @@ func (d *Deployment) onWanted(e Wanted, now time.Time) {
 	d.wake.waiting[e.Node] = demand{e.Waiting, now}
 	if e.Waiting > 0 {
 		d.wake.wanted = now
+	}
+	if e.Wakes > 0 {
+		d.wake.known = e.Stored
 		d.fireWake(wanted, now)
 	}
 	if d.wake.sum() != before {
@@ -117,13 +124,22 @@ func (w *wake) sum() (n int) {
 }
 
 func (d *Deployment) isAsleep(time.Time) bool {
-	return d.state == Active && d.spec.Rest == schedule.Asleep
+	return d.state == Active && d.spec.Rest == schedule.Asleep && !d.spec.held()
+}
+
+// isKept reports whether an operator keeps all replicas from serving, of a deployment that may sleep,
+// and whether the router that reported the requests knew that. So requests do not undo a command that
+// came after them.
+func (d *Deployment) isKept(time.Time) bool {
+	return d.state == Active && d.spec.held() && d.spec.Sleeps && d.spec.Rest != schedule.Stopped &&
+		(d.spec.Level == Parked || d.wantedActive() == 0) && d.wake.known >= d.stored
 }
 
 // inVain reports whether the deployment was woken but cannot serve, and no request waits any
 // longer. A request wakes it again, and is refused for the reasons that apply then.
 func (d *Deployment) inVain(now time.Time) bool {
-	if d.state != Active || !d.spec.Sleeps || d.spec.Rest != schedule.Awake || d.failure == nil || d.mayRecover() {
+	awake := d.state == Active && d.spec.Rest == schedule.Awake && !d.spec.held()
+	if !awake || !d.spec.Sleeps || d.failure == nil || d.mayRecover() {
 		return false
 	}
 	for _, r := range d.replicas {
@@ -134,10 +150,18 @@ func (d *Deployment) inVain(now time.Time) bool {
 	return now.Sub(d.wake.wanted) >= wakeLinger
 }
 
-func (d *Deployment) awaken() { d.emit(Scale{1, "requests wait for it"}) }
+func (d *Deployment) awaken() {
+	d.wake.parked = d.spec.Level == Parked
+	d.emit(Scale{To: max(1, d.spec.Replicas), Why: "requests wait for it"})
+}
 
+// giveUp puts the deployment to sleep, or parks it again if it was parked.
 func (d *Deployment) giveUp() {
-	d.emit(Scale{0, "it cannot serve, and no request waits: " + d.failure.Detail})
+	s := Scale{Why: "it cannot serve, and no request waits: " + d.failure.Detail}
+	if d.wake.parked {
+		s.To, s.Level = d.spec.Replicas, Parked
+	}
+	d.emit(s)
 }
 
 // wait is the action of a row without an effect.

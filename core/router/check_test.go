@@ -138,9 +138,26 @@ func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
 		s, stored := n.m.stored[r.Model]
 		failure := n.m.statuses[r.Model].Failure
 		failed := failure != Refusal{} && s.Rest == schedule.Awake && !(r.Wait && failure.Reason == NoMemory)
-		if t := n.m.models[r.Model]; !stored || s.Rest == schedule.Stopped || failed || t != nil && t.serves(r) {
+		stopped := s.Rest == schedule.Stopped
+		if s.Level != "" {
+			failed, stopped = false, !r.Wait && (!s.Wakes || n.held[id])
+		}
+		if t := n.m.models[r.Model]; !stored || stopped || failed || t != nil && t.serves(r) {
 			w.Fatalf("waits: %v, with %v and %v", r, s, failure)
 		}
+	}
+}
+
+// checkWake checks the number of requests that may wake a model.
+func (n *node) checkWake(e WakeModel) {
+	wakes := 0
+	for id, r := range n.m.requests {
+		if r.Model == e.Deployment && !(n.held[id] && n.levels[r.Model] != "") {
+			wakes++
+		}
+	}
+	if e.Wakes != wakes || e.Wakes > e.Waiting || e.Stored != n.m.stored[e.Deployment].At {
+		n.w.Fatalf("command: %+v, want %d requests that wake; %v were there when a level was set", e, wakes, n.held)
 	}
 }
 

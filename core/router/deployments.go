@@ -1,6 +1,9 @@
 package router
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // StatusReported handles the status of a deployment that this node leads.
 func (m *Machine) StatusReported(s Status, now time.Time) []Effect {
@@ -37,6 +40,9 @@ func (m *Machine) dropStatus(node, deployment string) bool {
 
 // Stored handles a stored deployment.
 func (m *Machine) Stored(s Stored, now time.Time) []Effect {
+	if before := m.stored[s.Name]; s.Level != before.Level || !maps.Equal(s.Levels, before.Levels) {
+		m.hold(s.Name)
+	}
 	m.stored[s.Name] = s
 	m.emit(Store{})
 	return m.settle(now)

@@ -65,16 +65,19 @@
 // replica. In the other states it serves only stored deployments. If no replica can serve a
 // request, the router refuses it for the first of these reasons that applies: the output was
 // computed by files that are neither served nor deployed; the node is starting; the model is not
-// deployed; it is stopped; it is preempted; it failed. Otherwise the model is asleep or starting, and
-// the request waits.
+// deployed; it is stopped; it is kept at a level below active and requests do not wake it; it is
+// preempted; it failed. Otherwise the model is asleep, at such a level, or starting, and the request
+// waits.
 //
 // # Waiting requests
 //
 // Requests wait in the order of core/wake, and are answered in this order as soon as a replica
-// serves, or a reason to refuse them applies. A request that asks for it also waits while the model is
-// preempted, or no device has room for it. The router reports their number to the group of deployments
-// on the node that leads the model's deployment, which is known from its status. The deployment, if it
-// is asleep, wakes.
+// serves, or a reason to refuse them applies. A request that asks for it also waits while an operator
+// keeps the model at such a level, while it is preempted, or while no device has room for it. The
+// router reports their number to the group of deployments on the node that leads the model's
+// deployment, which is known from its status, with the number of those that may wake it: all but those
+// that waited when the router learned of a level. The deployment wakes if it is asleep, or at a level
+// below active and its minimum is 0.
 //
 // # Invariants
 //
@@ -104,6 +107,8 @@
 //     no reason to refuse it
 //   - order: waiting requests of a model are routed by class, the highest first, then by arrival
 //   - answered: a request that was routed or refused, or whose session has ended, does not wait
+//   - command: requests that waited when an operator set a level are not reported as ones that wake the
+//     model
 //   - bounded: the log has at most 1,024 requests with 8 entries each, a snapshot at most 8,192
 //     blocks of each replica and tier, and an answer about blocks at most 8 runs
 //   - runs: the runs of an answer are consecutive and their holders have the blocks; none of them is

@@ -16,11 +16,12 @@ type Answer struct {
 func (a Answer) Waits() bool { return a.Routed == Routed{} && a.Refusal == Refusal{} }
 
 // WakeModel tells the group that leads a deployment how many requests wait here until a replica
-// serves.
+// serves, and how many of them may wake the deployment.
 type WakeModel struct {
-	To         Actor
-	Deployment string
-	Waiting    int
+	To             Actor
+	Deployment     string
+	Waiting, Wakes int
+	Stored         uint64 // revision of the stored deployment, as far as this router knows
 }
 
 // AskSnapshot requests a snapshot from a peer's router.

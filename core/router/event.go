@@ -64,7 +64,9 @@ type Announcement struct {
 // Stored is a stored deployment.
 type Stored struct {
 	Name       string
+	At         uint64        // revision of what is stored
 	Rest       schedule.Rest // whether it has replicas, and if not, what starts them
+	Wakes      bool          // a request wakes it
 	MaxWaiting int           // requests that may wait at this router while no replica serves
 	Revision   string        // digest of the deployment's files; empty: unknown
 	// Level is the wanted level of the replicas, such as "standby", and Levels that of single ones, by

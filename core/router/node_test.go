@@ -18,6 +18,7 @@ func (w *world) start(name string, crashed *node) {
 	n := &node{
 		w: w, name: name, process: fmt.Sprint(w.starts), incarnation: uint64(w.starts), truth: newTruth(),
 		contacts: map[string]*contact{}, kept: map[string]Status{}, stored: map[string]bool{},
+		levels: map[string]string{}, held: map[string]bool{},
 		watched: map[string]bool{},
 	}
 	var stored []Stored
@@ -176,6 +177,13 @@ func (n *node) changeStore() {
 		s := Stored{Name: name, MaxWaiting: rapid.IntRange(1, 4).Draw(n.w.T, "places")}
 		rests := []schedule.Rest{schedule.Awake, schedule.Asleep, schedule.Stopped}
 		s.Rest = rapid.SampledFrom(rests).Draw(n.w.T, "rest")
+		s.Wakes = s.Rest != schedule.Stopped && rapid.Bool().Draw(n.w.T, "wakes")
+		s.Level = rapid.SampledFrom([]string{"", "", "standby", "parked"}).Draw(n.w.T, "level")
+		s.At = uint64(n.w.now.UnixMilli())
+		for id, r := range n.m.requests {
+			n.held[id] = n.held[id] || r.Model == name && s.Level != n.levels[name]
+		}
+		n.levels[name] = s.Level
 		n.do(nil, func() []Effect { return n.m.Stored(s, n.w.now) })
 	}
 }

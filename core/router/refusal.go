@@ -60,7 +60,8 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 
 // unserved returns the refusal of a request that no replica serves, or reports that it waits until
 // one does. NotReady is temporary. All other reasons are final, as far as the router knows. A request
-// that has begun waits for a replica on standby, which finishes it.
+// that has begun waits for a replica on standby, which finishes it. A request for a model that an operator
+// keeps from serving wakes it, if the deployment allows that and the command came before the request.
 func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	stored, ok := m.stored[r.Model]
 	failure := m.statuses[r.Model].Failure
@@ -71,10 +72,12 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	case !ok:
 		return Refusal{Reason: NotFound, Detail: fmt.Sprintf("model %q is not deployed; there are: %s", r.Model,
 			strings.Join(sorted(m.stored), ", "))}, false
-	case stored.Rest == schedule.Stopped:
+	case stored.Rest == schedule.Stopped && level == "":
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model,
 		)}, false
+	case level != "" && (r.Wait || stored.Wakes && !r.held):
+		return Refusal{}, true
 	case level != "" && !(level == standby && r.Revision != ""):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
@@ -105,7 +108,7 @@ func noPlace(r wake.Request, why wake.Reason) Refusal {
 }
 
 // dormant returns the level at which an operator keeps all replicas of a model from serving; empty: some
-// are to serve. A request for such a model is refused. A replica that is to serve may be gone for good,
+// are to serve. A replica that is to serve may be gone for good,
 // or only restart: then the status of the deployment decides.
 func (m *Machine) dormant(s Stored) string {
 	if s.Level == "" && len(s.Levels) == 0 {

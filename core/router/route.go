@@ -24,7 +24,8 @@ type Request struct {
 	Class    int   // the higher, the sooner it is served
 	Arrived  time.Time
 	Deadline time.Time // zero: none
-	Wait     bool      // it waits even if no device has room for the model
+	Wait     bool      // it waits even if no device has room for the model, or an operator keeps it from serving
+	held     bool      // while it waited, an operator set a level of the model
 }
 
 // Routed is the replica for a request.
@@ -39,6 +40,7 @@ type Routed struct {
 // If no replica serves its model yet, it waits. The decision is logged.
 func (m *Machine) Route(r Request, now time.Time) []Effect {
 	m.age(now)
+	r.held = m.requests[r.ID].held
 	d := m.decide(r)
 	if m.answer(r, d, now) {
 		return m.take()

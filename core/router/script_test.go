@@ -21,7 +21,8 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [asleep] [preempted] [places=N] [revision=R], deleted D, read D...
+//	stored D [stopped] [asleep] [preempted] [wakes] [at=N] [places=N] [revision=R] [level=L],
+//	deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R] [class=N] [deadline=5s] [wait], cancel REQUEST
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
@@ -239,7 +240,7 @@ func requestOf(l line, now time.Time) Request {
 // storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
 func storedOf(l line) Stored {
 	s := Stored{
-		Name: l.word(0), Revision: l.named["revision"], MaxWaiting: 100,
+		Name: l.word(0), At: l.number("at"), Revision: l.named["revision"], MaxWaiting: 100,
 		Level: l.named["level"], Levels: make(map[string]string),
 	}
 	if n, ok := l.named["places"]; ok {
@@ -248,6 +249,8 @@ func storedOf(l line) Stored {
 	for _, w := range l.words[1:] {
 		name, active := strings.CutSuffix(w, "!")
 		switch {
+		case w == "wakes":
+			s.Wakes = true
 		case w == "stopped":
 			s.Rest = schedule.Stopped
 		case w == "asleep":
@@ -350,7 +353,14 @@ func text(e Effect) string {
 	case Answer:
 		return answer(e)
 	case WakeModel:
-		return fmt.Sprintf("wake %s at %s: %d wait", e.Deployment, e.To.ID, e.Waiting)
+		shown := fmt.Sprintf("wake %s at %s: %d wait", e.Deployment, e.To.ID, e.Waiting)
+		if e.Wakes != e.Waiting {
+			shown += fmt.Sprintf(", %d wake", e.Wakes)
+		}
+		if e.Stored > 0 {
+			shown += fmt.Sprintf(" (revision %d)", e.Stored)
+		}
+		return shown
 	case AskSnapshot:
 		return "ask " + e.Peer.ID + " for a snapshot"
 	case SendSnapshot:

@@ -42,6 +42,25 @@ func (m *Machine) Waiting() map[string]int {
 	return all
 }
 
+// hold notes that an operator has set a level while requests wait. They do not undo it.
+func (m *Machine) hold(model string) {
+	for _, id := range m.waiting.Waiting(model) {
+		r := m.requests[id]
+		r.held = true
+		m.requests[id] = r
+	}
+}
+
+// wakers returns the number of requests that may wake a model.
+func (m *Machine) wakers(model string) (n int) {
+	for _, id := range m.waiting.Waiting(model) {
+		if !m.requests[id].held || m.dormant(m.stored[model]) == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // queue carries out the effects of the queue.
 func (m *Machine) queue(effects []wake.Effect, now time.Time) {
 	for _, effect := range effects {
@@ -57,7 +76,7 @@ func (m *Machine) queue(effects []wake.Effect, now time.Time) {
 			delete(m.requests, e.ID)
 		case wake.Wake:
 			if to, ok := m.groups[m.statuses[e.Model].Node]; ok {
-				m.emit(WakeModel{to, e.Model, e.Waiting})
+				m.emit(WakeModel{to, e.Model, e.Waiting, m.wakers(e.Model), m.stored[e.Model].At})
 			}
 		}
 	}

@@ -41,8 +41,10 @@ type node struct {
 	watched  map[string]bool   // replicas of this node
 	kept     map[string]Status // by "model/replica" or deployment; zero for replicas
 	stored   map[string]bool
-	read     bool // the store was read
-	synced   int  // number of ReportSynced effects
+	levels   map[string]string // of stored deployments
+	held     map[string]bool   // requests that waited when a level was set
+	read     bool              // the store was read
+	synced   int               // number of ReportSynced effects
 	sequence uint64
 	ticks    int // since the last announcement
 	delta    Announcement
@@ -178,6 +180,7 @@ func (n *node) observe() (all []Member) {
 func (n *node) do(news *Announcement, event func() []Effect) []Effect {
 	before, waiting := dump(n.m), maps.Clone(n.m.requests)
 	effects := event()
+	maps.DeleteFunc(n.held, func(id string, _ bool) bool { _, waits := n.m.requests[id]; return !waits })
 	for _, e := range effects {
 		n.carryOut(e, news)
 	}
@@ -227,6 +230,9 @@ func (n *node) carryOut(e Effect, news *Announcement) {
 		n.announce(e)
 	case DropStored:
 		delete(n.stored, e.Deployment)
+		delete(n.levels, e.Deployment)
+	case WakeModel:
+		n.checkWake(e)
 	case ReportSynced:
 		n.synced++
 	}

@@ -70,13 +70,26 @@ func TestUpdate(t *testing.T) {
 	if err := c.ScaleAtRevision(t.Context(), "m", done.Revision, 3, "load"); err != nil || d.spec.GetReplicas() != 3 {
 		t.Errorf("%v, %v", d.spec, err)
 	}
+	d.spec.Level, d.spec.ReplicaLevels = messages.Level_LEVEL_PARKED, map[string]messages.Level{"m-0": 2}
+	if err := c.WakeAtRevision(t.Context(), "m", d.at-1, 1, 0, "late"); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("an old revision: %v", err)
+	}
+	if err := c.WakeAtRevision(t.Context(), "m", d.at, 1, 0, "requests wait"); err != nil || d.spec.Held() ||
+		d.spec.GetReplicas() != 1 {
+		t.Errorf("%v, %v", d.spec, err)
+	}
+	if err := c.WakeAtRevision(t.Context(), "m", d.at, 2, messages.Level_LEVEL_PARKED, "in vain"); err != nil ||
+		d.spec.GetLevel() != messages.Level_LEVEL_PARKED || d.spec.GetReplicas() != 2 {
+		t.Errorf("%v, %v", d.spec, err)
+	}
 	if err := c.DeleteDeployment(t.Context(), "m"); err != nil {
 		t.Error(err)
 	}
 	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	if want := []string{"model.deployed", "model.scaled", "model.scaled", "model.deleted"}; !slices.Equal(e, want) {
+	want := []string{"model.deployed", "model.scaled", "model.scaled", "model.scaled", "model.scaled", "model.deleted"}
+	if !slices.Equal(e, want) {
 		t.Errorf("%q, want %q", e, want)
 	}
 	if all, err := c.Deployments(t.Context()); err != nil || len(all) != 1 {

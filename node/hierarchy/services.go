@@ -48,9 +48,10 @@ type Deployments struct {
 	Inspect func(path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica of a deployment found.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Scale stores the number of replicas of a deployment if the deployment still has the given
-	// revision.
-	Scale   func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
+	// Scale stores the number of replicas of a deployment and their level, if the deployment still has
+	// the given revision.
+	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
+		why string) error
 	Publish func(kind, subject, detail string)
 	// HostCache receives the stored deployments.
 	HostCache HostCache

@@ -212,7 +212,7 @@ func (n *Node) props() *actor.Props {
 	leases := membership.Leases{Node: n.cfg.Name, Members: n.members}
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
-		Record:  n.control().RecordDigests, Scale: n.control().ScaleAtRevision, Publish: silent}
+		Record:  n.control().RecordDigests, Scale: n.control().WakeAtRevision, Publish: silent}
 	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
 	usage := hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current)
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))

@@ -29,8 +29,10 @@ type Config struct {
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Scale stores the number of replicas, if the revision of the stored spec is still the given one.
-	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
+	// Scale stores the number of replicas and their level, if the revision of the stored spec is still
+	// the given one.
+	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
+		why string) error
 	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
@@ -126,7 +128,9 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.StopReplicaResult:
 		d.onReplicaStopped(ctx, msg)
 	case *messages.WakeModel:
-		d.handle(ctx, core.Wanted{Node: msg.GetNode(), Waiting: int(msg.GetWaiting())})
+		d.handle(ctx, core.Wanted{
+			Node: msg.GetNode(), Waiting: int(msg.GetWaiting()), Wakes: int(msg.GetWakes()), Stored: msg.GetRevision(),
+		})
 	case *scaled:
 		d.onScaled(ctx, msg)
 	case *recorded:
@@ -174,7 +178,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 
 func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	d.spec, d.revision = msg.GetSpec(), msg.GetRevision()
-	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Need: d.model.need(d.spec)})
+	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Stored: d.revision, Need: d.model.need(d.spec)})
 }
 
 func (d *deployment) onRemove(ctx actor.Context) {

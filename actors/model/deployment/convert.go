@@ -90,6 +90,14 @@ func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
 	}
 }
 
+// storedLevel returns the level of a deployment that was woken, or was woken in vain.
+func storedLevel(l core.Level) messages.Level {
+	if l == core.Parked {
+		return messages.Level_LEVEL_PARKED
+	}
+	return messages.Level_LEVEL_UNSPECIFIED
+}
+
 // levelOf returns the level in a command to a replica.
 func levelOf(standby bool) messages.Level {
 	if standby {

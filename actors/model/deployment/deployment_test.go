@@ -216,7 +216,7 @@ func TestScaleToZero(t *testing.T) {
 		s.expectReplicas("a")
 		stopped := messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
 		if got := s.lastStatus(); got.GetState() != stopped ||
-			!strings.Contains(got.GetDetail(), "models.scale starts it") {
+			!strings.Contains(got.GetDetail(), "models.activate starts it") {
 			t.Errorf("%v", got)
 		}
 		s.apply(1)

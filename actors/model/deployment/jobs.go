@@ -113,7 +113,7 @@ func (d *deployment) scale(ctx actor.Context, e core.Scale) {
 		func(life context.Context) (struct{}, error) {
 			c, cancel := rt.WithTimeout(life, scaleTimeout)
 			defer cancel()
-			return struct{}{}, scale(c, name, revision, uint32(e.To), e.Why)
+			return struct{}{}, scale(c, name, revision, uint32(e.To), storedLevel(e.Level), e.Why)
 		},
 		func(_ struct{}, err error) any { return &scaled{incarnation, err} })
 }

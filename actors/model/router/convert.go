@@ -42,8 +42,10 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
+	rest := schedule.RestOf(s.Bounds())
 	stored := core.Stored{
-		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Preempted: s.Preempted(),
+		Name: s.GetName(), At: d.GetRevision(), Rest: rest, Preempted: s.Preempted(),
+		Wakes:      s.GetMinReplicas() == 0 && rest != schedule.Stopped,
 		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),

@@ -16,7 +16,10 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Answer:
 			ctx.Send(pidOf(e.To), routeResult(e))
 		case core.WakeModel:
-			ctx.Send(pidOf(e.To), &messages.WakeModel{Name: e.Deployment, Node: r.Node, Waiting: uint32(e.Waiting)})
+			ctx.Send(pidOf(e.To), &messages.WakeModel{
+				Name: e.Deployment, Node: r.Node, Waiting: uint32(e.Waiting), Wakes: uint32(e.Wakes),
+				Revision: e.Stored,
+			})
 		case core.AskSnapshot:
 			ctx.Request(pidOf(e.Peer), &messages.GetRoutes{Node: r.Node})
 		case core.SendSnapshot:

@@ -1,0 +1,91 @@
+package node_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"troupe/messages"
+	"troupe/node"
+)
+
+// in returns whether the model has a state.
+func in(t *testing.T, n *node.Node, state messages.DeploymentState) func() bool {
+	t.Helper()
+	return func() bool { return status(t, n, "kjv").GetState() == state }
+}
+
+// TestRequestsWakeLevels checks that a request wakes a model that an operator has parked, even if its
+// folder is gone, or put on standby, with the same output, and only if its minimum is 0.
+func TestRequestsWakeLevels(t *testing.T) {
+	dir := copyOfModel(t)
+	n := start(t, func(c *node.Config) {
+		asleep(func(s *messages.DeploymentSpec) { s.Path, s.Replicas = dir, new(uint32(1)) })(c)
+		c.WeightsHostBytes = 64 << 20
+	})
+	conn := connect(t, n)
+	events := recordEvents(t, conn, "troupe.v1.events.>")
+	want, ok := greedyText(t, n)
+	if !ok {
+		t.Fatal(want)
+	}
+	park(t, conn)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := greedyText(t, n); !ok || got != want {
+		t.Errorf("parked: %q, want %q", got, want)
+	}
+	if s := status(t, n, "kjv"); s.GetSpec().Held() || s.GetSpec().GetReplicas() != 1 {
+		t.Errorf("%v", s)
+	}
+	waitFor(t, "the events", func() bool {
+		return events.have("requests wait for it") && events.have("from host cache")
+	})
+
+	answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
+	waitFor(t, "the level standby", in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_STANDBY))
+	if got, ok := greedyText(t, n); !ok || got != want {
+		t.Errorf("standby: %q, want %q", got, want)
+	}
+
+	// One that is asleep is parked, and activated or woken again.
+	for _, wake := range []func(){
+		func() {
+			answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)
+		},
+		func() {},
+	} {
+		answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name": "kjv", "replicas": 0}`)
+		waitFor(t, "a sleeping model", func() bool {
+			return in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP)() && replica(t, n, "kjv") == nil
+		})
+		park(t, conn)
+		if cache, weights := hostCache(t, conn); cache.GetPinnedBytes() == 0 || len(weights) > 0 {
+			t.Errorf("%v, %v", cache, weights)
+		}
+		wake()
+		if got, ok := greedyText(t, n); !ok || got != want {
+			t.Errorf("asleep and parked: %q, want %q", got, want)
+		}
+	}
+
+	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
+		`{"deployment": {"name": "kjv", "minReplicas": 1}}`)
+	answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
+	waitFor(t, "the level standby", in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_STANDBY))
+	ask := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 4}
+	if code, body := post(t, n, "/v1/completions", ask); code != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body), "at level standby; models.activate") {
+		t.Errorf("%d %s", code, body)
+	}
+	ask["wait"] = true
+	served := make(chan completion)
+	go func() { served <- complete(t, n, ask) }()
+	waitFor(t, "a waiting request", func() bool { return status(t, n, "kjv").GetWaitingToWake() == 1 })
+	answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)
+	if c := <-served; c.Usage.CompletionTokens != 4 {
+		t.Errorf("%+v", c)
+	}
+}
