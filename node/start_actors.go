@@ -112,7 +112,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
-			AdapterHostBytes: p.cfg.AdapterHostBytes,
+			AdapterHostBytes: p.cfg.AdapterHostBytes, Watch: *p.cfg.Watch, Publish: p.publish,
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,

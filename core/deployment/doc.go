@@ -22,6 +22,7 @@
 //	                draining, stopping                   same
 //	failed          starting, loading                    stopping
 //	                up                      device lost  stopping
+//	                up, draining            faulty       stopping
 //	                up, draining, stopping               same
 //	retired         placing                              absent
 //	                starting, loading, up                draining
@@ -36,7 +37,8 @@
 //	freed           stopping                             absent
 //
 // The guards: restartable: the replica is no substitute and did not exit on this GPU within the
-// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine.
+// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine;
+// faulty: a step of the replica has hung for long, or its answers are wrong.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //

@@ -189,7 +189,7 @@ func (c *cluster) stateOf(name string) ReplicaState {
 // end ends a replica, or cuts the connection to it.
 func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	r := n.replicas[name]
-	switch rapid.IntRange(0, 3).Draw(t, "how") {
+	switch rapid.IntRange(0, 4).Draw(t, "how") {
 	case 0:
 		for m, at := range c.d.nodes {
 			known := slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping
@@ -204,6 +204,9 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 			Report:  Report{Replica: name, Actor: r.actor, State: ReplicaFailed},
 			Failure: &Failure{Reason: Quarantined},
 		})
+	case 2:
+		c.handle(Reported{Report: Report{Replica: name, Actor: r.actor, State: r.state,
+			Fault: Fault{Detail: "hung", Corrupt: rapid.Bool().Draw(t, "corrupt")}}})
 	default:
 		// A repeated StartReplica that arrives after the exit would start the replica again. The
 		// deployment would learn of the second start only when it lists the node's replicas. This

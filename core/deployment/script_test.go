@@ -260,6 +260,7 @@ func (s *scripted) report(l line) Event {
 			"standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
+	e.Report.Fault = Fault{l.named["hung"] + l.named["corrupt"], l.named["corrupt"] != ""}
 	if _, ok := l.named["reason"]; ok {
 		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
 	}

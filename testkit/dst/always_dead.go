@@ -29,6 +29,9 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := d.Message.(proto.Message)
+	if late, is := m.(*messages.ReplicaOverdue); is {
+		c.turn(d.PID.GetAddress(), late)
+	}
 	if !ok || !c.calm || !c.settled {
 		return
 	}

@@ -126,11 +126,15 @@ var replicaStates = map[messages.ReplicaState]core.ReplicaState{
 }
 
 func reportOf(s *messages.ReplicaStatus) core.Report {
-	return core.Report{
+	r := core.Report{
 		Replica: s.GetName(), Actor: refOf(s.GetActor()), GPU: s.GetGpu(), State: replicaStates[s.GetState()],
 		Load: int(s.GetRunning() + s.GetWaiting()), Weights: s.GetWeightsDigest(), Revision: s.GetRevisionDigest(),
 		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(), Departures: countsOf(s.GetDepartures()),
 	}
+	if f := s.GetFault(); f.GetFinal() {
+		r.Fault = core.Fault{Detail: f.GetDetail(), Corrupt: f.GetCorrupt()}
+	}
+	return r
 }
 
 func gpuOf(s *messages.GpuStatus) core.GPU {
