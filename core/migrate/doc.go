@@ -110,7 +110,7 @@
 //	              running                      still here              gone       cancel its migration; drop it
 //	              running, claimed, refused                            gone       —
 //	timer         receiving … refused          heard in 5 s            same       set the timer
-//	              receiving                                            same       ask when the last block arrived; set the timer
+//	              receiving                                            same       ask the data plane; set the timer
 //	              expecting                                            gone       release the adapter
 //	              closing                                              same       set the timer
 //	              running, claimed, refused                            gone       —

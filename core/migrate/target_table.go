@@ -123,7 +123,7 @@ var targetTable = table.New("migrate target", []targetRow{
 	{settled, Abandoned, targetGuard{}, Gone, (*Target).forget, "—"},
 
 	{timed, Timer, audible, same, (*Target).setExpiry, "set the timer"},
-	{receiving, Timer, targetGuard{}, same, (*Target).ask, "ask when the last block arrived; set the timer"},
+	{receiving, Timer, targetGuard{}, same, (*Target).ask, "ask the data plane; set the timer"},
 	{expecting, Timer, targetGuard{}, Gone, (*Target).withdraw, "release the adapter"},
 	{closing, Timer, targetGuard{}, same, (*Target).setExpiry, "set the timer"},
 	{settled, Timer, targetGuard{}, Gone, (*Target).forget, "—"},
