@@ -31,8 +31,10 @@ type WeightsFate int32
 const (
 	WeightsFate_WEIGHTS_FATE_KEEP  WeightsFate = 0 // they stay until their memory is needed, the least recently used go first
 	WeightsFate_WEIGHTS_FATE_SPARE WeightsFate = 1 // they stay, and go before all others: their deployment is deleted
-	WeightsFate_WEIGHTS_FATE_DROP  WeightsFate = 2 // they are freed at once
-	WeightsFate_WEIGHTS_FATE_PARK  WeightsFate = 3 // they are copied to the host cache of the node as far as there is room, and freed
+	// They are copied to the host cache of the node and freed. If there is no room, they stay.
+	WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP WeightsFate = 2
+	WeightsFate_WEIGHTS_FATE_DROP         WeightsFate = 3 // they are freed at once
+	WeightsFate_WEIGHTS_FATE_PARK         WeightsFate = 4 // they are copied to the host cache of the node as far as there is room, and freed
 )
 
 // Enum value maps for WeightsFate.
@@ -40,14 +42,16 @@ var (
 	WeightsFate_name = map[int32]string{
 		0: "WEIGHTS_FATE_KEEP",
 		1: "WEIGHTS_FATE_SPARE",
-		2: "WEIGHTS_FATE_DROP",
-		3: "WEIGHTS_FATE_PARK",
+		2: "WEIGHTS_FATE_PARK_OR_KEEP",
+		3: "WEIGHTS_FATE_DROP",
+		4: "WEIGHTS_FATE_PARK",
 	}
 	WeightsFate_value = map[string]int32{
-		"WEIGHTS_FATE_KEEP":  0,
-		"WEIGHTS_FATE_SPARE": 1,
-		"WEIGHTS_FATE_DROP":  2,
-		"WEIGHTS_FATE_PARK":  3,
+		"WEIGHTS_FATE_KEEP":         0,
+		"WEIGHTS_FATE_SPARE":        1,
+		"WEIGHTS_FATE_PARK_OR_KEEP": 2,
+		"WEIGHTS_FATE_DROP":         3,
+		"WEIGHTS_FATE_PARK":         4,
 	}
 )
 
@@ -3431,12 +3435,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*j\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\x89\x01\n" +
 	"\vWeightsFate\x12\x15\n" +
 	"\x11WEIGHTS_FATE_KEEP\x10\x00\x12\x16\n" +
-	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x15\n" +
-	"\x11WEIGHTS_FATE_DROP\x10\x02\x12\x15\n" +
-	"\x11WEIGHTS_FATE_PARK\x10\x03*\xca\x01\n" +
+	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x1d\n" +
+	"\x19WEIGHTS_FATE_PARK_OR_KEEP\x10\x02\x12\x15\n" +
+	"\x11WEIGHTS_FATE_DROP\x10\x03\x12\x15\n" +
+	"\x11WEIGHTS_FATE_PARK\x10\x04*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +

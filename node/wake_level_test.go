@@ -89,3 +89,47 @@ func TestRequestsWakeLevels(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestIdleModelIsParked checks that a model that goes to sleep leaves the GPU if its weights fit the
+// host cache, that a request wakes it though its folder is gone, and that otherwise its weights stay on
+// the GPU, with the reason in an event.
+func TestIdleModelIsParked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cache  int64
+		parked bool
+		event  string
+	}{
+		"parked":        {64 << 20, true, "weights.parked"},
+		"no room":       {1 << 20, false, "no room for an image"},
+		"no host cache": {0, false, "no host cache"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyOfModel(t)
+			n := start(t, func(c *node.Config) {
+				asleep(func(s *messages.DeploymentSpec) {
+					s.Path, s.Replicas, s.IdleAfter = dir, new(uint32(1)), new(uint32(2))
+				})(c)
+				c.WeightsHostBytes = tc.cache
+			})
+			conn := connect(t, n)
+			events := recordEvents(t, conn, "troupe.v1.events.weights.>")
+			want, ok := greedyText(t, n)
+			if !ok {
+				t.Fatal(want)
+			}
+			waitFor(t, "the event of a sleeping model", func() bool {
+				return in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP)() && events.have(tc.event)
+			})
+			waitFor(t, "its weights to be parked or on the GPU", func() bool {
+				_, weights := hostCache(t, conn)
+				return (len(weights) == 0) == tc.parked
+			})
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := greedyText(t, n); !ok || got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}

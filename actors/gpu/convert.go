@@ -19,6 +19,8 @@ var fates = map[messages.WeightsFate]weights.Fate{
 	messages.WeightsFate_WEIGHTS_FATE_SPARE: weights.Spare,
 	messages.WeightsFate_WEIGHTS_FATE_DROP:  weights.Drop,
 	messages.WeightsFate_WEIGHTS_FATE_PARK:  weights.Park,
+
+	messages.WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP: weights.ParkOrKeep,
 }
 
 var levels = map[weights.Level]messages.Level{

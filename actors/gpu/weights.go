@@ -23,10 +23,11 @@ type imageRequest struct {
 	park *core.FreeWeights
 }
 
-// parkResult is how weights that were to be parked left the device.
+// parkResult is how weights that were to be parked left the device, or that they stayed.
 type parkResult struct {
 	source weights.Source
 	cold   string // why they are not in the host cache; empty: they are
+	kept   bool
 }
 
 // loadWeights gets a ticket for an image, and then starts a job that loads weights.
@@ -45,7 +46,8 @@ func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
 	case !e.Park:
 		d.startFree(ctx, e, "", nil)
 	case d.HostCache == nil:
-		d.startFree(ctx, e, "", &parkResult{e.Source, "this node has no host cache; start it with --weights-dram"})
+		why := "this node has no host cache; start it with --weights-dram"
+		d.startFree(ctx, e, "", &parkResult{source: e.Source, cold: why})
 	default:
 		d.requestImage(ctx, e.Source, true, imageRequest{park: &e})
 	}
@@ -88,7 +90,7 @@ func (d *device) imageAnswered(ctx actor.Context, request, ticket, why string) {
 		d.startLoad(ctx, *r.load, ticket)
 		return
 	}
-	d.startFree(ctx, *r.park, ticket, &parkResult{r.park.Source, why})
+	d.startFree(ctx, *r.park, ticket, &parkResult{source: r.park.Source, cold: why})
 }
 
 // startLoad starts a job that loads weights.
@@ -104,8 +106,8 @@ func (d *device) startLoad(ctx actor.Context, e core.LoadWeights, ticket string)
 }
 
 // startFree starts a job that frees weights. With a ticket, it copies them to the host cache before.
-// If that fails they are freed nevertheless, unless this incarnation has ended: the next one finds
-// them on the device.
+// If that fails they are freed nevertheless, unless they are to be kept then or this incarnation has
+// ended: the next one finds them on the device.
 func (d *device) startFree(ctx actor.Context, e core.FreeWeights, ticket string, park *parkResult) {
 	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
 	jobs.Add(1)
@@ -124,6 +126,10 @@ func (d *device) startFree(ctx actor.Context, e core.FreeWeights, ticket string,
 			}
 			if err := life.Err(); err != nil {
 				return nil, err
+			}
+			if result.cold != "" && e.OrKeep {
+				result.kept = true
+				return &result, nil
 			}
 			return &result, models.FreeWeights(e.Copy)
 		},
@@ -146,6 +152,9 @@ func (d *device) onWeightsFreed(ctx actor.Context, msg *weightsFreed) {
 	case msg.err != nil:
 		d.Log.Warn().Uint64("weights", msg.copy).Err(msg.err).Msg("freeing weights failed")
 		d.perform(ctx, d.memory.WeightsNotFreed(msg.copy, now))
+	case msg.park != nil && msg.park.kept:
+		d.reportParked(msg.park)
+		d.perform(ctx, d.memory.WeightsNotFreed(msg.copy, now))
 	default:
 		d.reportParked(msg.park)
 		d.perform(ctx, d.memory.WeightsFreed(msg.copy, now))
@@ -167,6 +176,9 @@ func (d *device) reportSource(e core.AnswerLoad) {
 func (d *device) reportParked(p *parkResult) {
 	switch {
 	case p == nil:
+	case p.kept:
+		d.Log.Info().Str("model", p.source.Model).Str("why", p.cold).Msg("weights kept on the device; not parked")
+		d.publish("weights.kept", p.source.Model+": kept on "+d.Name+", since they could not be parked: "+p.cold)
 	case p.cold != "":
 		d.Log.Warn().Str("model", p.source.Model).Str("why", p.cold).Msg("weights not parked; they are cold")
 		d.publish("weights.cold", p.source.Model+": not parked: "+p.cold)

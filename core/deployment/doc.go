@@ -115,7 +115,7 @@
 //   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
 //     after requests have not waited for 10 s
 //   - substitute first: a current replica drains for a move only when its substitute serves
-//   - parked: weights are parked only while the deployment is
+//   - parked: weights are parked only while the deployment is parked or asleep
 //   - level: a replica learns the wanted level of the spec, and no other
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
 //     is there, each serves or is on standby as wanted, all are current, and nothing else is left

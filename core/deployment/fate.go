@@ -1,6 +1,9 @@
 package deployment
 
-import "troupe/core/residency"
+import (
+	"troupe/core/residency"
+	"troupe/core/schedule"
+)
 
 // markDrop notes that the weights of a replica are freed when it stops, if it is removed because
 // fewer are wanted and the spec says so. A later spec does not take it back.
@@ -15,6 +18,8 @@ func (d *Deployment) fate(drop, park bool) residency.Fate {
 		return residency.Spare
 	case park, d.spec.Level == Parked:
 		return residency.Park
+	case d.spec.Rest == schedule.Asleep:
+		return residency.ParkOrKeep
 	}
 	return residency.Keep
 }

@@ -288,6 +288,10 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		c.expectMember(e.Node, effect)
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)
+		asleep := c.d.state == Active && c.d.spec.Rest == schedule.Asleep
+		if e.Weights == residency.ParkOrKeep && !asleep {
+			c.t.Fatalf("parked: the weights of %s are parked, and it is not asleep", e.Replica)
+		}
 		if e.Weights == residency.Park && (c.d.state != Active || c.d.spec.Level != Parked && !c.parks[e.Replica]) {
 			c.t.Fatalf("parked: the weights of %s are parked, at level %s", e.Replica, c.d.spec.Level)
 		}

@@ -22,12 +22,12 @@ type (
 	}
 
 	// FreeWeights frees the memory of a copy. With Park, it is copied to the host cache before, as far
-	// as there is room. Source has the revision that was loaded. The caller reports
-	// Memory.WeightsFreed or WeightsNotFreed.
+	// as there is room. With OrKeep, it is not freed if there is none. Source has the revision that was
+	// loaded. The caller reports Memory.WeightsFreed or WeightsNotFreed.
 	FreeWeights struct {
-		Copy   uint64
-		Park   bool
-		Source residency.Source
+		Copy         uint64
+		Park, OrKeep bool
+		Source       residency.Source
 	}
 
 	// Open allocates the KV memory of a lease whose weights are on the device. The caller reports

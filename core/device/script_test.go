@@ -244,6 +244,8 @@ func (p *player) fate() residency.Fate {
 		return residency.Drop
 	case "park":
 		return residency.Park
+	case "park-or-keep":
+		return residency.ParkOrKeep
 	}
 	return residency.Keep
 }
@@ -331,6 +333,9 @@ func format(e Effect) string {
 		park := ""
 		if e.Park {
 			park = ", to park revision " + e.Source.Revision
+		}
+		if e.OrKeep {
+			park += " or keep it"
 		}
 		return fmt.Sprintf("FreeWeights{Copy:%d%s}", e.Copy, park)
 	case Open:

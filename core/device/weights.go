@@ -91,7 +91,7 @@ func (m *Memory) performWeights(effects []residency.Effect, f Failure, now time.
 		case residency.Release:
 			c, _ := m.weights.Copy(e.Copy)
 			c.Source.Revision = c.Content.Revision
-			m.emit(FreeWeights{e.Copy, e.Park, c.Source})
+			m.emit(FreeWeights{e.Copy, e.Park, e.OrKeep, c.Source})
 		case residency.Ready:
 			m.follow(event{kind: WeightsReady, lease: e.Lease, copy: e.Copy, now: now})
 		case residency.Failed:

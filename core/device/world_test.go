@@ -139,7 +139,7 @@ func (w *world) load() {
 
 func (w *world) unload() {
 	lease, r := w.lease(), w.request()
-	fate := residency.Fate(rapid.IntRange(0, 3).Draw(w.T, "fate"))
+	fate := residency.Fate(rapid.IntRange(0, int(residency.Park)).Draw(w.T, "fate"))
 	w.do(func() []Effect { return w.m.UnloadAsked(r, lease, fate, w.now) })
 }
 

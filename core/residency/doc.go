@@ -42,7 +42,7 @@
 //	released        releasing                                 absent     release the pages
 //	release-failed  releasing                                 resident   —
 //
-// A copy is to be dropped if its last user says so, or that it is to be parked, if no replica has
+// A copy is to be dropped if its last user says so, or that it is to be parked or kept, if no replica has
 // served with it, or if the device was lost or quarantined. A copy that is wanted needs memory, which
 // core/device finds; it may evict unused copies for it, those that no deployment wants first, then
 // those unused for longest.
@@ -58,7 +58,8 @@
 //
 // A copy is active or standby. What leaves the device is parked if the host cache has an image of it
 // (core/hostcache), and cold otherwise. A copy that is parked by command is copied to the host cache
-// before its memory is freed, unless no replica has served with it.
+// before its memory is freed, unless no replica has served with it. One whose deployment goes to sleep
+// is parked too, and stays on the device if the host cache has no room for it.
 //
 // # Invariants
 //

@@ -12,10 +12,11 @@ type (
 	}
 
 	// Release frees the memory of a copy. With Park, it is copied to the host cache before, as far as
-	// there is room. The caller reports Machine.Released or ReleaseFailed.
+	// there is room. With OrKeep, it is not freed if there is none. The caller reports Machine.Released or
+	// ReleaseFailed.
 	Release struct {
-		Copy uint64
-		Park bool
+		Copy         uint64
+		Park, OrKeep bool
 	}
 
 	// Ready reports that the weights of a lease are on the device, in the given copy.

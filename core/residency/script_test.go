@@ -78,7 +78,9 @@ func (p *player) event(name string, words []string, named map[string]string) []E
 	case "standby":
 		return m.Standby(lease, p.number(words[1]), now)
 	case "gone":
-		fate := map[string]Fate{"": Keep, "spare": Spare, "drop": Drop, "park": Park}[words[2]]
+		fate := map[string]Fate{
+			"": Keep, "spare": Spare, "drop": Drop, "park": Park, "park-or-keep": ParkOrKeep,
+		}[words[2]]
 		return m.Gone(lease, p.number(words[1]), fate, now)
 	case "evict":
 		return m.Evict(p.number(words[0]), "", now)

@@ -58,11 +58,12 @@ type Fate uint8
 
 // Fates.
 const (
-	Keep  Fate = iota // it stays until its memory is needed
-	Spare             // it stays, and is evicted before those with fate Keep: its deployment is deleted
-	Drop              // it is released at once
-	Park              // it is copied to the host cache, and then released
+	Keep       Fate = iota // it stays until its memory is needed
+	Spare                  // it stays, and is evicted before those with fate Keep: its deployment is deleted
+	ParkOrKeep             // it is copied to the host cache and then released, or stays if there is no room
+	Drop                   // it is released at once
+	Park                   // it is copied to the host cache, and then released
 )
 
 // String returns the name of the fate.
-func (f Fate) String() string { return [...]string{"keep", "spare", "drop", "park"}[f] }
+func (f Fate) String() string { return [...]string{"keep", "spare", "park or keep", "drop", "park"}[f] }

@@ -33,7 +33,7 @@ var (
 		return slices.ContainsFunc(c.users, func(u User) bool { return u.Lease != e.lease })
 	}}
 	doomed = guard{"to be dropped", func(_ *Machine, c *copied, e event) bool {
-		return e.fate == Drop || e.fate == Park || !c.served
+		return e.fate >= ParkOrKeep || !c.served
 	}}
 )
 

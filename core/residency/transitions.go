@@ -113,7 +113,8 @@ func (m *Machine) release(c *copied, e event) {
 	if e.why != "" {
 		m.emit(Evicted{c.number, e.why})
 	}
-	m.emit(Release{c.number, e.fate == Park && c.served})
+	orKeep := e.fate == ParkOrKeep && c.served
+	m.emit(Release{c.number, orKeep || e.fate == Park && c.served, orKeep})
 }
 
 func (m *Machine) released(c *copied, _ event) { m.ledger.Release(owner(c.number)) }

@@ -84,6 +84,8 @@ var fates = map[residency.Fate]messages.WeightsFate{
 	residency.Spare: messages.WeightsFate_WEIGHTS_FATE_SPARE,
 	residency.Drop:  messages.WeightsFate_WEIGHTS_FATE_DROP,
 	residency.Park:  messages.WeightsFate_WEIGHTS_FATE_PARK,
+
+	residency.ParkOrKeep: messages.WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP,
 }
 
 func (d *deployment) askGPUs(ctx actor.Context, id string, gpus ...core.Location) {
