@@ -41,6 +41,7 @@ func (w *world) grant() {
 // that saves its blocks runs no step.
 func (w *world) waits() bool {
 	m := w.m
-	return m.step == Idle && m.memory != Shrunk && m.state != Saving && m.turnState == NoTurn && m.batch.Running() > 0 &&
-		w.held2 == "" && w.held.id == ""
+	free := w.held2 == "" && w.held.id == ""
+	return free && m.step == Idle && m.memory != Shrunk && m.state != Saving && m.turnState == NoTurn &&
+		m.batch.Running() > 0
 }

@@ -140,7 +140,8 @@ func notServed(model string, faulty int) Refusal {
 	why := Refusal{Reason: NotReady, Detail: "no replica of model " + model + " serves yet; the request waits"}
 	if faulty > 0 {
 		why.Detail = fmt.Sprintf("no replica of model %s serves, and %d of them are faulty: a step hangs, or an "+
-			"answer was wrong; replicas.list says which, and the deployment replaces them; the request waits", model, faulty)
+			"answer was wrong; replicas.list says which, and the deployment replaces them; the request waits",
+			model, faulty)
 	}
 	return why
 }
