@@ -87,8 +87,9 @@
 // known to the requests if their router knew of it when it reported them. A router does not count
 // requests that waited when it learned of the level, so a command is undone only by requests that come
 // after it, and only once it has been carried out: the level standby is reached when no replica serves or
-// finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was woken in vain, because no device has room for it, sleeps again, or is
-// parked again, once no request waits for it. One that is idle is put to sleep by the planner.
+// finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was woken in
+// vain, because no device has room for it, sleeps again, or is parked again, once no request waits for
+// it. One that is idle is put to sleep by the planner.
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.

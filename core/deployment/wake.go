@@ -138,7 +138,8 @@ func (d *Deployment) isKept(time.Time) bool {
 // suspending reports whether a replica serves, or finishes its sequences, and is to be on standby.
 func (d *Deployment) suspending() bool {
 	for name, r := range d.replicas {
-		if s := r.last().State; r.phase == Up && d.wantsStandby(name) && (s == ReplicaServing || s == ReplicaSuspending) {
+		s := r.last().State
+		if r.phase == Up && d.wantsStandby(name) && (s == ReplicaServing || s == ReplicaSuspending) {
 			return true
 		}
 	}

@@ -71,7 +71,8 @@ func (g *group) empty(ctx context.Context) (found error) {
 			name, free := n.GetMember().GetName()+"/"+gpu.GetName(), gpu.GetFreeBytes()
 			for _, l := range gpu.GetLeases() {
 				if free += l.GetBytes(); l.GetKind() != "weights" {
-					found = errors.Join(found, fmt.Errorf("%s: %s has %d bytes of %s", name, l.GetOwner(), l.GetBytes(), l.GetKind()))
+					found = errors.Join(found, fmt.Errorf("%s: %s has %d bytes of %s", name, l.GetOwner(),
+						l.GetBytes(), l.GetKind()))
 				}
 			}
 			if free != gpu.GetMemoryBytes() || len(gpu.GetBudget().GetReplicas()) > 0 {

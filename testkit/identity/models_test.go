@@ -28,7 +28,7 @@ const certain = 1e-3
 // The time of requests: far more than a model should have to wait for its turn, and about as much.
 const (
 	patience = 2 * time.Minute
-	hurry    = 2 * time.Second
+	little   = 2 * time.Second
 )
 
 // model is a deployment with its own folder.
@@ -77,7 +77,8 @@ func questions(t *testing.T, all []model, prompts []string, tokens int) (byModel
 		}
 		for i, answer := range answers {
 			if i < sure && answer != own[i].answer {
-				t.Fatalf("%s alone answers %+v with %+v, the reference with %+v", m.name, requests[i], answer, own[i].answer)
+				t.Fatalf("%s alone answers %+v with %+v, the reference with %+v", m.name, requests[i], answer,
+					own[i].answer)
 			}
 			if other := seen[answer.Text]; other != "" {
 				t.Fatalf("%s and %s both answer %q", other, m.name, answer.Text)
@@ -85,7 +86,8 @@ func questions(t *testing.T, all []model, prompts []string, tokens int) (byModel
 			seen[answer.Text], own[i].answer = m.name, answer
 		}
 		byModel = append(byModel, own)
-		err = alone.Call(ctx, "models.delete", &messages.DeleteModelRequest{Name: m.name}, &messages.DeleteModelResponse{})
+		err = alone.Call(ctx, "models.delete", &messages.DeleteModelRequest{Name: m.name},
+			&messages.DeleteModelResponse{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +109,8 @@ func asked(t *testing.T, m model, prompts []string, tokens int) (own []question,
 	for _, prompt := range prompts {
 		ids, margin := weights.Greedy(tok.Encode(prompt, true), tokens)
 		if ask.Prompt = prompt; margin >= certain {
-			own = append(own, question{ask, cluster.Answer{Text: tok.Decode(ids, true), Finish: "length", Tokens: tokens}})
+			answer := cluster.Answer{Text: tok.Decode(ids, true), Finish: "length", Tokens: tokens}
+			own = append(own, question{ask, answer})
 		}
 	}
 	if len(own) == 0 {
@@ -138,7 +141,7 @@ func demand(byModel [][]question, n int) (l cluster.Load) {
 		}
 		q := byModel[rank][r.IntN(len(byModel[rank]))]
 		if i%8 == 7 {
-			q.Timeout = hurry.Seconds()
+			q.Timeout = little.Seconds()
 		}
 		l.Requests, l.Answers = append(l.Requests, q.Request), append(l.Answers, q.answer)
 	}
