@@ -14,7 +14,7 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
-.PHONY: rolling sim nats
+.PHONY: rolling rounds sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -111,10 +111,16 @@ SEED ?= 0
 chaos: ## inject faults into three nodes under load for MINUTES (5), with SEED (default: the time)
 	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
 
-KILL ?= 1m
-identity: ## exchange models on two devices for MINUTES (5), kill nodes every KILL (1m), check every token
+LENGTH = $(if $(filter file,$(origin MINUTES)),30s,$(MINUTES)m)
+KILLS ?= $(if $(filter 30s,$(LENGTH)),2,5)
+NODES ?= 2
+identity: ## switch, park and wake models for MINUTES (half of one), kill nodes KILLS (2 or 5) times, check every token
 	go test -count=1 -v -timeout 0 -run '^TestModelsStayThemselves$$' ./testkit/identity \
-	  -length $(MINUTES)m -kill $(KILL) -seed $(SEED)
+	  -length $(LENGTH) -kills $(KILLS) -nodes $(NODES) -seed $(SEED)
+
+ROUNDS ?= 1000
+rounds: ## park and activate a model ROUNDS (1000) times, and check that nothing grows
+	go test -count=1 -v -timeout 0 -run '^TestRoundsLeaveNothing$$' ./testkit/identity -rounds $(ROUNDS)
 
 SEEDS ?= 500
 FROM ?= 1

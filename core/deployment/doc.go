@@ -74,20 +74,22 @@
 // its replicas from serving, at level standby or parked: it then stores that they are active. Wanted is
 // an event of this table only if requests wait that may wake it.
 //
-//	event   wake              guard                             next     effects
-//	wanted  resting           asleep                            storing  store 1 replica
-//	        resting           at a level known to the requests  storing  store the level active
-//	        resting, storing                                    same     —
-//	tick    resting           failed, not wanted for 10 s       storing  store 0 replicas, or that it is parked
-//	        resting, storing                                    same     —
-//	scaled  storing                                             resting  —
+//	event   wake              guard                                  next     effects
+//	wanted  resting           asleep                                 storing  store 1 replica
+//	        resting           reached a level known to the requests  storing  store the level active
+//	        resting, storing                                         same     —
+//	tick    resting           failed, not wanted for 10 s            storing  store 0 replicas, or that it is parked
+//	        resting, storing                                         same     —
+//	scaled  storing                                                  resting  —
 //
 // The number is stored as the planner stores it, by compare-and-swap on the spec that was applied
 // last, so that it survives a crash and a change of leaders, and an operator's change wins. A level is
 // known to the requests if their router knew of it when it reported them. A router does not count
 // requests that waited when it learned of the level, so a command is undone only by requests that come
-// after it. A deployment that was woken in vain, because no device has room for it, sleeps again, or is
-// parked again, once no request waits for it. One that is idle is put to sleep by the planner.
+// after it, and only once it has been carried out: the level standby is reached when no replica serves or
+// finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was woken in
+// vain, because no device has room for it, sleeps again, or is parked again, once no request waits for
+// it. One that is idle is put to sleep by the planner.
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.
@@ -111,7 +113,7 @@
 //   - one scale: at most one Scale is in flight
 //   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
 //     requests wait, and no other one does
-//   - command: requests that were reported before a level was known do not undo it
+//   - command: requests that were reported before a level was known, or reached, do not undo it
 //   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
 //     after requests have not waited for 10 s
 //   - substitute first: a current replica drains for a move only when its substitute serves

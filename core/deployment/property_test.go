@@ -346,8 +346,8 @@ func (c *cluster) checkScale(e Scale) {
 	case gaveUp:
 	case !dormant || idle > 0:
 		c.t.Fatalf("woken: dormant: %v, and no request waits for %s", dormant, idle)
-	case c.spec.held() && !c.knows:
-		c.t.Fatalf("command: requests that came before it undo level %s", c.spec.Level)
+	case c.spec.held() && (!c.knows || c.leaving()):
+		c.t.Fatalf("command: requests that came before it was carried out undo level %s", c.spec.Level)
 	case e.To != max(1, c.spec.Replicas) || e.Level != NoLevel:
 		c.t.Fatalf("woken: with %d replicas at level %s, not %d", e.To, e.Level, c.spec.Replicas)
 	}
@@ -360,10 +360,14 @@ func (c *cluster) dormant() bool {
 	return s.Sleeps && (restOf(s) == schedule.Asleep || all)
 }
 
+// leaving reports whether a replica that is to be on standby has reported that it serves or suspends.
+func (c *cluster) leaving() bool { return c.spec.Level != Parked && c.d.suspending() }
+
 // want reports how many requests wait at a node, whose router knows the spec that is stored or an
 // older one.
 func (c *cluster) want(node string, waiting, older int) {
-	may := c.stored && c.d.state == Active && c.dormant() && !c.fenced && (older == 0 || !c.spec.held())
+	may := c.stored && c.d.state == Active && c.dormant() && !c.fenced &&
+		(older == 0 && !c.leaving() || !c.spec.held())
 	if waiting > 0 {
 		c.wanted = c.now
 	}

@@ -63,7 +63,7 @@ var (
 var (
 	anyTime  = table.Guard[wakeCondition]{}
 	isAsleep = table.Guard[wakeCondition]{Name: "asleep", Holds: (*Deployment).isAsleep}
-	isKept   = table.Guard[wakeCondition]{Name: "at a level known to the requests", Holds: (*Deployment).isKept}
+	isKept   = table.Guard[wakeCondition]{Name: "reached a level known to the requests", Holds: (*Deployment).isKept}
 	inVain   = table.Guard[wakeCondition]{Name: "failed, not wanted for 10 s", Holds: (*Deployment).inVain}
 )
 
@@ -129,10 +129,21 @@ func (d *Deployment) isAsleep(time.Time) bool {
 
 // isKept reports whether an operator keeps all replicas from serving, of a deployment that may sleep,
 // and whether the router that reported the requests knew that. So requests do not undo a command that
-// came after them.
+// came after them, or one that is under way: a switch of the GPU waits until the replicas are on standby.
 func (d *Deployment) isKept(time.Time) bool {
 	return d.state == Active && d.spec.held() && d.spec.Sleeps && d.spec.Rest != schedule.Stopped &&
-		(d.spec.Level == Parked || d.wantedActive() == 0) && d.wake.known >= d.stored
+		(d.spec.Level == Parked || d.wantedActive() == 0 && !d.suspending()) && d.wake.known >= d.stored
+}
+
+// suspending reports whether a replica serves, or finishes its sequences, and is to be on standby.
+func (d *Deployment) suspending() bool {
+	for name, r := range d.replicas {
+		s := r.last().State
+		if r.phase == Up && d.wantsStandby(name) && (s == ReplicaServing || s == ReplicaSuspending) {
+			return true
+		}
+	}
+	return false
 }
 
 // inVain reports whether the deployment was woken but cannot serve, and no request waits any

@@ -23,6 +23,11 @@ const callTimeout = TimeScale * 2 * time.Second
 // Call makes a control call as the nats command line does: "models.list" is the subject
 // troupe.v1.models.list.
 func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Message) error {
+	return c.CallWithin(ctx, callTimeout, subject, req, res)
+}
+
+// CallWithin is Call with another limit, for calls that are answered late.
+func (c *Cluster) CallWithin(ctx context.Context, limit time.Duration, subject string, req, res proto.Message) error {
 	conn, err := c.NATS()
 	if err != nil {
 		return err
@@ -31,7 +36,7 @@ func (c *Cluster) Call(ctx context.Context, subject string, req, res proto.Messa
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	reply, err := conn.RequestWithContext(ctx, "troupe.v1."+subject, body)
 	if err != nil {

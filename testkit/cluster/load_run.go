@@ -45,6 +45,7 @@ func (l *Load) Start(ctx context.Context) *LoadRun {
 	go func() {
 		clients.Wait()
 		r.cancel()
+		slices.Sort(r.report.First)
 		slices.Sort(r.report.Pauses)
 		slices.Sort(r.report.Affected)
 		close(r.done)
@@ -146,11 +147,18 @@ func (r *LoadRun) complete(i, number int) {
 	which := number % len(r.load.Requests)
 	var err error
 	var pause Pause
+	var sent time.Time
+	var first time.Duration
+	began := time.Now()
 	for try := number; ; try++ {
 		gateway := r.load.Gateways[try%len(r.load.Gateways)]
 		process := gateway.Process()
-		pause, err = readStream(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which],
-			func() { r.open[i].Add(1) })
+		sent = time.Now()
+		pause, err = readStream(r.ctx, gateway, r.load.Requests[which], r.load.Answers[which], func() {
+			if r.open[i].Add(1) == 1 {
+				first = time.Since(began)
+			}
+		})
 		r.open[i].Store(0)
 		pause.Gateway = gateway.Name
 		if err == nil || !retryable(err, process) || r.ctx.Err() != nil {
@@ -166,7 +174,9 @@ func (r *LoadRun) complete(i, number int) {
 		}
 	}
 	hit := r.marked[i].Swap(false)
-	if code := refusalCode(err); slices.Contains(r.load.Permitted, code) {
+	limit := time.Duration(r.load.Requests[which].Timeout * float64(time.Second))
+	late := limit > 0 && time.Since(sent) >= limit
+	if code := refusalCode(err); slices.Contains(r.load.Permitted, code) || code == timedOut && late {
 		r.refused(code)
 		return
 	}
@@ -177,6 +187,7 @@ func (r *LoadRun) complete(i, number int) {
 		return
 	}
 	r.report.Streams++
+	r.report.First = append(r.report.First, first)
 	r.report.Pauses = append(r.report.Pauses, pause.Length)
 	if hit {
 		r.report.Affected = append(r.report.Affected, pause.Length)
@@ -200,6 +211,9 @@ func (r *LoadRun) refused(code string) {
 	case <-time.After(pollInterval):
 	}
 }
+
+// timedOut is the code of a refusal because the time of a request was up.
+const timedOut = "timeout"
 
 // refusalCode returns the code of a refusal, or "".
 func refusalCode(err error) string {

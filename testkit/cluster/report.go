@@ -14,13 +14,14 @@ type Load struct {
 	Gateways []*Node  // used in turn; a rejected client tries the next one
 	Repeat   bool     // start over after the last request, until Finish
 	// Permitted are the codes of refusals, such as "model_stopped" or NoMemory, after which a client
-	// makes its next request.
+	// makes its next request. That the time of a request is up is always permitted, if it is.
 	Permitted []string
 }
 
 // Report is the result of a load.
 type Report struct {
 	Streams  int             // number of streams with exactly the expected answer
+	First    []time.Duration // time to the first token of each stream, with repeated requests, ascending
 	Pauses   []time.Duration // longest pause of each stream, ascending
 	Affected []time.Duration // longest pauses of the streams that were open at MarkOpen, ascending
 	Retried  int             // requests repeated because their gateway was killed or refused them

@@ -24,6 +24,8 @@ type Request struct {
 	Temperature float64 `json:"temperature"`
 	MaxTokens   int     `json:"max_tokens"`
 	IgnoreEOS   bool    `json:"ignore_eos"`
+	Wait        bool    `json:"wait,omitempty"`
+	Timeout     float64 `json:"timeout,omitempty"` // seconds; 0: the default
 }
 
 // Answer is the complete result of a request.
@@ -83,6 +85,11 @@ func ReferenceAnswers(ctx context.Context, requests []Request) ([]Answer, error)
 	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.RegisterAdapters(ctx)); err != nil {
 		return nil, err
 	}
+	return c.Answers(ctx, requests)
+}
+
+// Answers requests answers from the first node, without streaming.
+func (c *Cluster) Answers(ctx context.Context, requests []Request) ([]Answer, error) {
 	answers := make([]Answer, len(requests))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)

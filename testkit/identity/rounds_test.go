@@ -1,0 +1,142 @@
+package identity_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+	"troupe/testkit"
+	"troupe/testkit/cluster"
+)
+
+// The process is first measured after some rounds. Until the end its resident memory may grow by so
+// many bytes, and by so many goroutines: less than 16 KiB and a tenth of a goroutine in each of a
+// thousand rounds.
+const (
+	settled        = 50
+	moreBytes      = 15 << 20
+	moreGoroutines = 20
+)
+
+// TestRoundsLeaveNothing parks a model and activates it, several times. The ledger of the device, the
+// host cache, the answers and the memory of the process stay as they were.
+func TestRoundsLeaveNothing(t *testing.T) {
+	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: devices[2]})
+	r := &parkedAndActive{Cluster: c, t: t, model: model{"m", testkit.Model()}}
+	ctx := cluster.TestContext(t, time.Minute+time.Duration(*rounds)*5*time.Second)
+	own, greedy := asked(t, r.model, prompts[:2], 8)
+	for _, q := range own {
+		r.requests = append(r.requests, q.Request)
+	}
+	r.must(c.Deploy(ctx, &messages.DeploymentSpec{Name: r.name, Path: r.path, MaxSequences: new(uint32(maxSequences))}))
+	want := r.answers(ctx)
+	for i, q := range own[:greedy] {
+		if want[i] != q.answer {
+			t.Fatalf("%+v, want %+v", want[i], q.answer)
+		}
+	}
+	began, before := time.Now(), r.measure(ctx)
+	for round := range *rounds {
+		r.call(ctx, "models.park", &messages.ParkModelRequest{Name: r.name}, &messages.ParkModelResponse{})
+		r.await(ctx, messages.DeploymentState_DEPLOYMENT_STATE_PARKED, &r.parked)
+		r.call(ctx, "models.activate", &messages.ActivateModelRequest{Name: r.name}, &messages.ActivateModelResponse{})
+		r.await(ctx, messages.DeploymentState_DEPLOYMENT_STATE_READY, &r.active)
+		if got := r.answers(ctx); !slices.Equal(got, want) {
+			t.Fatalf("round %d: %+v, want %+v", round, got, want)
+		}
+		if round == settled {
+			before = r.measure(ctx)
+		}
+	}
+	t.Logf("%d rounds in %s; parked: %s; active: %s", *rounds, time.Since(began).Round(time.Second), r.parked, r.active)
+	if *rounds <= settled {
+		return
+	}
+	after := r.measure(ctx)
+	t.Logf("after %d rounds %+v, after %d %+v", settled, before, *rounds, after)
+	if after.bytes-before.bytes > moreBytes || after.goroutines-before.goroutines > moreGoroutines {
+		t.Error("the process has grown")
+	}
+}
+
+// parkedAndActive is a node with a model, and what its devices and its host cache have when the model is
+// parked and when it is active, as of the first round.
+type parkedAndActive struct {
+	*cluster.Cluster
+	t *testing.T
+	model
+	requests       []cluster.Request
+	parked, active string
+}
+
+func (r *parkedAndActive) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// call repeats a call that a busy machine answers late.
+func (r *parkedAndActive) call(ctx context.Context, subject string, req, res proto.Message) {
+	r.t.Helper()
+	r.must(cluster.Until(ctx, func() error { return r.Call(ctx, subject, req, res) }))
+}
+
+func (r *parkedAndActive) answers(ctx context.Context) []cluster.Answer {
+	r.t.Helper()
+	all, err := r.Answers(ctx, r.requests)
+	r.must(err)
+	return all
+}
+
+// await waits until the model is in a state and the devices and the host cache are as they were in the
+// first round.
+func (r *parkedAndActive) await(ctx context.Context, want messages.DeploymentState, first *string) {
+	r.t.Helper()
+	r.must(cluster.Until(ctx, func() error {
+		d, err := r.Model(ctx, r.name)
+		if err != nil {
+			return err
+		}
+		res := &messages.ListNodesResponse{}
+		if err := r.Call(ctx, "nodes.list", &messages.ListNodesRequest{}, res); err != nil {
+			return err
+		}
+		replicas, now := len(d.GetReplicas()), memoryOf(res.GetNodes()[0])
+		if d.GetState() != want || (replicas > 0) != (want == messages.DeploymentState_DEPLOYMENT_STATE_READY) ||
+			*first != "" && now != *first {
+			return fmt.Errorf("%s with %d replicas: %s; in the first round: %s", d.GetState(), replicas, now, *first)
+		}
+		*first = now
+		return nil
+	}))
+}
+
+// memoryOf describes the memory of devices and host cache.
+func memoryOf(n *messages.NodeStatus) (s string) {
+	for _, gpu := range n.GetGpus() {
+		s += fmt.Sprintf("%d of %d bytes free, budget %v", gpu.GetFreeBytes(), gpu.GetMemoryBytes(), gpu.GetBudget())
+		for _, l := range gpu.GetLeases() {
+			s += fmt.Sprintf(", %s %d", l.GetKind(), l.GetBytes())
+		}
+	}
+	return s + fmt.Sprintf("; host cache %v", n.GetHostCache())
+}
+
+// usage is what a process uses.
+type usage struct{ bytes, goroutines int }
+
+func (r *parkedAndActive) measure(ctx context.Context) (u usage) {
+	r.t.Helper()
+	var err error
+	u.bytes, err = r.Nodes[0].Gauge(ctx, "process_resident_memory_bytes")
+	r.must(err)
+	u.goroutines, err = r.Nodes[0].Gauge(ctx, "go_goroutines")
+	r.must(err)
+	return u
+}
