@@ -117,6 +117,8 @@ type NodeBackend interface {
 	// Weights returns the weights on the devices of this node, by the names of the GPUs. It leaves out
 	// GPUs that do not answer soon.
 	Weights(ctx context.Context) map[string][]*messages.GpuWeights
+	// Faults returns the faults of the replicas of this node, by name, as far as they are known at once.
+	Faults(ctx context.Context) map[string]*messages.ReplicaFault
 }
 
 // Change returns the deployment that replaces the stored one, which is nil if there is none.

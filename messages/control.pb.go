@@ -3159,6 +3159,7 @@ type ActorNode struct {
 	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // number of actors that are notified when this one ends
 	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // its object, if the name lacks it: of a slot, the adapter "psalms@7"
 	Weights       []*GpuWeights          `protobuf:"bytes,16,rep,name=weights,proto3" json:"weights,omitempty"`         // of a gpu: the weights on its device
+	Fault         string                 `protobuf:"bytes,20,opt,name=fault,proto3" json:"fault,omitempty"`             // of a replica: why routers avoid it, though its actor runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3303,6 +3304,13 @@ func (x *ActorNode) GetWeights() []*GpuWeights {
 		return x.Weights
 	}
 	return nil
+}
+
+func (x *ActorNode) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
 }
 
 // troupe.v1.node.<name>.tree: the tree of one node, requested by the node that answers
@@ -4294,7 +4302,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xaa\x04\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc0\x04\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4312,7 +4320,8 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x06folded\x18\r \x01(\rR\x06folded\x12\x1a\n" +
 	"\bwatchers\x18\x0f \x01(\rR\bwatchers\x12\x0e\n" +
 	"\x02of\x18\x0e \x01(\tR\x02of\x12/\n" +
-	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"'\n" +
+	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12\x14\n" +
+	"\x05fault\x18\x14 \x01(\tR\x05fault\"'\n" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +

@@ -102,7 +102,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Open: p.tiers, Plane: p.bulk, OnCopied: p.copies.Observe,
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
-	leases := membership.Leases{Members: p.members}
+	leases := membership.Leases{Node: p.cfg.Name, Members: p.members}
 	images := hierarchy.HostCache{Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Publish: p.publish}
 	p.stopActors, err = hierarchy.Root{
 		Devices: hierarchy.Devices{
@@ -112,7 +112,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
-			AdapterHostBytes: p.cfg.AdapterHostBytes,
+			AdapterHostBytes: p.cfg.AdapterHostBytes, Watch: *p.cfg.Watch, Publish: p.publish,
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,

@@ -75,6 +75,7 @@ func TestPrecedence(t *testing.T) {
 		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"},
 		"devices":    {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"},
 		"kv-reserve": {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"}, "cublas": {"auto", "off", "libcublas.so"},
+		"step-timeout": {"1s", "2s", "0s"}, "hung-timeout": {"1s", "2s", "3s"}, "canary-interval": {"1s", "2s", "0s"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
 		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"},
 		"kv-restore":   {"auto", "always", "auto"},

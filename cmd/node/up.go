@@ -114,7 +114,7 @@ func (s *settings) startNode(ctx context.Context, log zerolog.Logger) (*node.Nod
 func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
 	cfg = node.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drainTimeout(), Advertise: s.Advertise,
-		Deployments: s.Deployments, Adapters: s.Adapters,
+		Deployments: s.Deployments, Adapters: s.Adapters, Watch: s.watch(),
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {

@@ -41,6 +41,7 @@ type Request struct {
 	Stops     []uint32      // tokens that end the sequence
 	Client    string        // clients share a class by their weights
 	Weight    float64       // of the client; 0 counts as 1
+	Deadline  time.Time     // for the whole output; zero: none
 }
 
 // Reason is the reason for a refusal.

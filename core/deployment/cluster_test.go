@@ -36,6 +36,8 @@ type cluster struct {
 	wanted   time.Time // when a request last waited, or the spec was applied
 
 	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
+
+	departed map[string]time.Time // node that is no member -> since when
 }
 
 type playedNode struct {
@@ -68,7 +70,7 @@ const gpuReplicas = 4 // number of replicas that fit on a GPU
 func newCluster(t *rapid.T) *cluster {
 	c := &cluster{parks: make(map[string]bool),
 		t: t, d: New("m", "a"), now: time.Unix(1000, 0), nodes: map[string]*playedNode{}, stored: true, files: "one",
-		listed: map[string]time.Time{},
+		listed: map[string]time.Time{}, departed: map[string]time.Time{},
 	}
 	c.spec = Spec{Settings: Settings{Path: "p", MaxSequences: 1}, Replicas: 2, Revision: schedule.Revision{Deploy: 1}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -92,7 +94,18 @@ func (c *cluster) members() {
 		}
 	}
 	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(c.up, name) })
-	c.handle(Members{all})
+	var departed []Departed
+	for _, name := range []string{"a", "b", "c"} {
+		if slices.Contains(c.up, name) {
+			delete(c.departed, name)
+		} else if _, known := c.departed[name]; !known {
+			c.departed[name] = c.now
+		}
+		if at, gone := c.departed[name]; gone {
+			departed = append(departed, Departed{name, at})
+		}
+	}
+	c.handle(Members{all, departed})
 }
 
 func (c *cluster) apply() {

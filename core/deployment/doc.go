@@ -22,6 +22,7 @@
 //	                draining, stopping                   same
 //	failed          starting, loading                    stopping
 //	                up                      device lost  stopping
+//	                up, draining            faulty       stopping
 //	                up, draining, stopping               same
 //	retired         placing                              absent
 //	                starting, loading, up                draining
@@ -36,13 +37,18 @@
 //	freed           stopping                             absent
 //
 // The guards: restartable: the replica is no substitute and did not exit on this GPU within the
-// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine.
+// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine;
+// faulty: a step of the replica has hung for long, or its answers are wrong.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //
 // A replica that is wanted on standby is kept, placed and replaced like any other, and counts as one of
 // the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
 // until its report shows the level. Only replicas that are to serve count for the condition ready.
+//
+// If no GPU has room, requests wait as long as that may change soon: a replica starts or leaves, or a node
+// is shutting down, or has been away or silent for less than 30 s, which is enough for a restart. Then the
+// deployment has failed, and requests are refused.
 //
 // A parked deployment keeps its number of replicas, and has none: they are retired like those of which
 // fewer are wanted, and their weights are parked when they stop.
@@ -90,6 +96,7 @@
 //   - observed first: no replica is placed, started or retired before every node has reported its
 //     replicas, or timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
+//   - awaited: no deployment fails for lack of room while a node has been away for less than 30 s
 //   - avoidance: a replica is not placed by choice on a GPU that is being avoided
 //   - one at a time: at most one replica is placed at a time
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a

@@ -146,6 +146,9 @@ type (
 	// Terminated reports that a replica ended by itself, or that its node is unreachable.
 	Terminated struct{ Replica, Why string }
 
+	// Faulty reports that a replica is replaced because it hangs or its answers are wrong.
+	Faulty struct{ Replica, Why string }
+
 	// Failed reports a new failure of the deployment.
 	Failed struct{ Failure Failure }
 
@@ -196,6 +199,7 @@ func (Serving) isEffect()          {}
 func (Stopped) isEffect()          {}
 func (Lost) isEffect()             {}
 func (Terminated) isEffect()       {}
+func (Faulty) isEffect()           {}
 func (Failed) isEffect()           {}
 func (WeightsDiffer) isEffect()    {}
 func (Ready) isEffect()            {}

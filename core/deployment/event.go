@@ -23,8 +23,11 @@ type (
 	// Remove reports that the deployment is deleted.
 	Remove struct{}
 
-	// Members lists the live members of the cluster.
-	Members struct{ Members []Member }
+	// Members lists the live members of the cluster, and those that departed recently.
+	Members struct {
+		Members  []Member
+		Departed []Departed
+	}
 
 	// ReplicaList answers ListReplicas.
 	ReplicaList struct {
@@ -137,6 +140,7 @@ func (d *Deployment) Handle(e Event, now time.Time) []Effect {
 	if d.state == Fenced {
 		return []Effect{Ignored{State: Fenced}}
 	}
+	d.now = now
 	d.handle(e, now)
 	effects := d.effects
 	d.effects = nil

@@ -11,6 +11,7 @@ type Member struct {
 	Name        string
 	ID          string // of its process
 	Schedulable bool   // it is up and not draining
+	Leaving     bool   // it is shutting down
 	GPUs        []string
 }
 
@@ -42,6 +43,7 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 		if n == nil {
 			n = &member{since: now}
 			d.nodes[m.Name] = n
+			d.expectGPUs(m, now)
 		}
 		n.Member = m
 		d.queryNode(m.Name)
@@ -53,6 +55,7 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 			delete(d.nodes, name)
 		}
 	}
+	d.onDeparted(e.Departed)
 	d.reconcile(now)
 }
 

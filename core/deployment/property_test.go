@@ -186,7 +186,7 @@ func (c *cluster) stateOf(name string) ReplicaState {
 // end ends a replica, or cuts the connection to it.
 func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	r := n.replicas[name]
-	switch rapid.IntRange(0, 3).Draw(t, "how") {
+	switch rapid.IntRange(0, 4).Draw(t, "how") {
 	case 0:
 		for m, at := range c.d.nodes {
 			known := slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping
@@ -201,6 +201,9 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 			Report:  Report{Replica: name, Actor: r.actor, State: ReplicaFailed},
 			Failure: &Failure{Reason: Quarantined},
 		})
+	case 2:
+		c.handle(Reported{Report: Report{Replica: name, Actor: r.actor, State: r.state,
+			Fault: Fault{Detail: "hung", Corrupt: rapid.Bool().Draw(t, "corrupt")}}})
 	default:
 		// A repeated StartReplica that arrives after the exit would start the replica again. The
 		// deployment would learn of the second start only when it lists the node's replicas. This
@@ -387,6 +390,12 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 func (c *cluster) check() {
 	if c.fenced {
 		return
+	}
+	failed := c.d.failure != nil && c.d.failure.Reason == NoMemory && c.d.Status().Condition == ConditionFailed
+	for name, at := range c.departed {
+		if failed && c.now.Sub(at) < awaitNode && c.d.now == c.now {
+			c.t.Fatalf("awaited: %s has been away for %s: %s", name, c.now.Sub(at), c.d.failure.Detail)
+		}
 	}
 	starting := 0
 	for name, r := range c.d.replicas {

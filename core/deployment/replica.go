@@ -21,6 +21,13 @@ type Report struct {
 	Found       string // with ReplicaFailed: the revision that it found instead of its own
 	FolderFault string // why the replica could not be loaded again; empty if it could
 	Departures  preempt.Counts
+	Fault       Fault
+}
+
+// Fault is a fault that a replica does not recover from by itself. The zero value is none.
+type Fault struct {
+	Detail  string
+	Corrupt bool // its answers are wrong, so its weights are not used again
 }
 
 // ReplicaState is the state that a replica reports.
@@ -181,8 +188,20 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		d.onFailed(r, e.Failure, now)
 	}
 	d.observePreemption(r, now)
+	if e.Report.Fault != (Fault{}) {
+		d.onFaulty(r, e.Report.Fault, now)
+	}
 	d.checkRevision(r, now)
 	d.reconcile(now)
+}
+
+// onFaulty replaces a replica whose step has hung for long, or whose answers are wrong.
+func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
+	r.drop = r.drop || f.Corrupt
+	if d.fire(r, failed, faulty, now) {
+		d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
+		d.emit(Faulty{r.spec.Name, f.Detail})
+	}
 }
 
 // onUp handles the report of a replica that has started.

@@ -16,7 +16,8 @@ const need = 8 << 20 // bytes per replica in scripts
 
 // TestScripts plays testdata/*.txt on deployment m, which node a runs. The events are:
 //
-//	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
+//	members a b! c#2 d~ -e    the live members, each with gpu-0; b is draining, c is a new process, d is
+//	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
 //	apply [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby] [preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
@@ -106,13 +107,7 @@ func (s *scripted) event(l line) Event {
 	first := l.word(0)
 	switch l.name {
 	case "members":
-		var all []Member
-		for _, w := range l.words {
-			name, draining := strings.CutSuffix(w, "!")
-			name, id, _ := strings.Cut(name, "#")
-			all = append(all, Member{Name: name, ID: id, Schedulable: !draining, GPUs: []string{"gpu-0"}})
-		}
-		return Members{all}
+		return s.members(l.words)
 	case "list":
 		list := ReplicaList{Node: first}
 		for _, name := range l.words[1:] {
@@ -157,6 +152,21 @@ func (s *scripted) event(l line) Event {
 		s.t.Fatalf("unknown event %q", l.name)
 	}
 	return e
+}
+
+func (s *scripted) members(words []string) (all Members) {
+	for _, w := range words {
+		if name, departed := strings.CutPrefix(w, "-"); departed {
+			all.Departed = append(all.Departed, Departed{name, s.now})
+			continue
+		}
+		name, draining := strings.CutSuffix(w, "!")
+		name, leaving := strings.CutSuffix(name, "~")
+		name, id, _ := strings.Cut(name, "#")
+		all.Members = append(all.Members, Member{Name: name, ID: id, Schedulable: !draining && !leaving,
+			Leaving: leaving, GPUs: []string{"gpu-0"}})
+	}
+	return all
 }
 
 func (s *scripted) apply(l line) {
@@ -249,6 +259,7 @@ func (s *scripted) report(l line) Event {
 			"standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
+	e.Report.Fault = Fault{l.named["hung"] + l.named["corrupt"], l.named["corrupt"] != ""}
 	if _, ok := l.named["reason"]; ok {
 		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
 	}

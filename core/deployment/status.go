@@ -124,7 +124,7 @@ func (d *Deployment) standbyDetail() string {
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
 // wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
-// one is starting, or leaves and makes room.
+// one is starting, or leaves and makes room, or a node is awaited.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
 	for _, r := range d.replicas {
@@ -132,6 +132,7 @@ func (d *Deployment) mayRecover() bool {
 		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
 	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
+	starting = starting || d.awaits()
 	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
 }
 

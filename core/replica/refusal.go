@@ -27,13 +27,14 @@ const (
 	NoMemory
 	LoadFailed
 	ReplicaPreempted // the replica is preempted; its sessions wait for another one
-	Relayed          // refused for the reason in the message that caused it
+	IsFaulty
+	Relayed // refused for the reason in the message that caused it
 )
 
 func (r Reason) String() string {
 	return [...]string{"not-ready", "draining", "weights-differ", "engine-failed", "not-finite", "invalid-argument",
 		"unsupported", "not-found", "conflict", "already-exists", "queue-full", "too-long", "no-memory", "load-failed",
-		"preempted", "relayed"}[r]
+		"preempted", "faulty", "relayed"}[r]
 }
 
 // Refusal says why something was refused, and after what time it may be tried again.
@@ -71,6 +72,10 @@ var poolReasons = map[lora.Reason]Reason{
 
 // Accepting returns why no sequence is accepted at the moment, or nil.
 func (m *Machine) Accepting() *Refusal {
+	if m.Faulty() {
+		why := m.faultRefusal()
+		return &why
+	}
 	switch m.state {
 	case Serving:
 		return nil

@@ -42,7 +42,8 @@ func (m *Machine) saveAgain(*event) { m.add(Advance{}) }
 
 // saveBlocks preempts the running sequences between two steps, which identifies their partial blocks
 // by a hash too, and then has all blocks copied.
-func (m *Machine) saveBlocks(*event) {
+func (m *Machine) saveBlocks(e *event) {
+	m.turnEvent(evUnused, e.now)
 	if m.save.began {
 		return
 	}

@@ -26,6 +26,7 @@ func (m *Machine) submit(e *event) {
 		m.add(Refuse{s.ID, *why})
 		return
 	}
+	m.dropCanary()
 	ahead, refused := m.enqueue(s.Request)
 	switch {
 	case refused == nil:

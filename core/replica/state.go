@@ -73,6 +73,22 @@ func (s PoolState) String() string {
 	return [...]string{"no adapters", "unleased", "leasing", "starting", "ready"}[s]
 }
 
+// TurnState is the state of the replica's turn on its device.
+type TurnState uint8
+
+// Turn states.
+const (
+	NoTurn       TurnState = iota // the replica has none, and has not asked for one
+	AwaitingTurn                  // it has asked for a turn
+	OneStep                       // it may run one step
+	OpenTurn                      // it may run steps until the turn is recalled
+	RecalledTurn                  // its turn ends with the step in flight
+)
+
+func (s TurnState) String() string {
+	return [...]string{"none", "awaiting", "one step", "open", "recalled"}[s]
+}
+
 // Event is a kind of event. Each belongs to one or more of the tables.
 type Event uint8
 
@@ -106,6 +122,14 @@ const (
 	evPicked      // → an isolated entry is to run
 	evExhausted   // → no isolated entry is left
 
+	evGranted  // the device has granted a turn
+	evRecalled // the device recalls an open turn
+	evReset    // the actor of the device has restarted
+	evNeedTurn // → there is work and no turn
+	evStepped  // → a step has ended
+	evUnused   // → there is nothing to run in the turn, or no step may run
+	evRepeat   // → a request may have been lost
+
 	evReportKV // the timer of the report to the device fired
 	evShrink   // the device takes KV memory back
 	evRelease  // no step is in flight, so blocks can be released
@@ -118,16 +142,21 @@ const (
 	evLeaseRefused // the device refused pages
 	evPoolReady    // the pool started or restarted
 
-	evMapped // → the blocks are adopted; handled by memory and adapters
-	evHalt   // → the actor stops; handled by steps, memory and adapters
+	evMapped // → the blocks are adopted; handled by memory, adapters and faults
+	evHalt   // → the actor stops; handled by steps, memory, adapters and faults
+
+	evWatch       // the timer of the watch fired
+	evStepOver    // → a step has ended
+	evCanaryWrong // → a canary gave a wrong answer
 )
 
 func (e Event) String() string {
-	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed",
-		"drain", "standby", "activate", "save", "blocks-saved", "stop", "submit", "check-folder", "folder-checked",
-		"empty", "engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
-		"exhausted", "report-kv", "shrink", "release", "grow", "unread", "wanted", "retry-lease", "leased",
-		"lease-refused", "pool-ready", "mapped", "halt"}[e]
+	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
+		"standby", "activate", "save", "blocks-saved", "stop", "submit", "check-folder", "folder-checked", "empty",
+		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked", "exhausted",
+		"granted", "recalled", "reset", "need-turn", "stepped", "unused", "repeat", "report-kv", "shrink", "release",
+		"grow", "unread", "wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt", "watch",
+		"step-over", "canary-wrong"}[e]
 }
 
 // Timer names a timer. It fires once after each SetTimer.
@@ -142,8 +171,9 @@ const (
 	KVTimer                    // sends the next report to the device
 	LeaseTimer                 // repeats an unanswered lease of pages
 	AdapterTimer               // checks for sequences that wait for adapters
+	WatchTimer                 // starts the next check of the step in flight
 )
 
 func (t Timer) String() string {
-	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter"}[t]
+	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter", "watch"}[t]
 }

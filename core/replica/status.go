@@ -25,6 +25,7 @@ type Status struct {
 	FoundRevision string
 	FolderFault   string
 	Departures    Departures // while it drains
+	Fault         *Fault     // nil: none
 
 	Running, Waiting int
 	Mapped           bool // the blocks are adopted, so Blocks is set
@@ -54,9 +55,13 @@ func (m *Machine) Status() Status {
 	if m.pins != nil {
 		s.TakesAdapters, s.Awaited, s.Adapters = true, m.pins.Pending(), m.adapters()
 	}
+	if m.Faulty() {
+		s.Fault = &m.cause
+	}
 	if m.batch != nil {
 		s.Mapped, s.Running, s.Waiting = true, m.batch.Running(), m.batch.Waiting()
 		s.Blocks, s.PinnedBlocks = m.pool.Stats(), m.pool.Pinned()
+		m.hideCanary(&s)
 	}
 	return s
 }

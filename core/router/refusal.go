@@ -132,6 +132,17 @@ func (s Stored) levelOf(replica string) string {
 	return s.Level
 }
 
+// notServed is why a request waits. If replicas are faulty, their steps may end, or they are replaced.
+func notServed(model string, faulty int) Refusal {
+	why := Refusal{Reason: NotReady, Detail: "no replica of model " + model + " serves yet; the request waits"}
+	if faulty > 0 {
+		why.Detail = fmt.Sprintf("no replica of model %s serves, and %d of them are faulty: a step hangs, or an "+
+			"answer was wrong; replicas.list says which, and the deployment replaces them; the request waits",
+			model, faulty)
+	}
+	return why
+}
+
 func weightsReplaced(model string) Refusal {
 	return Refusal{
 		Reason: WeightsDiffer,

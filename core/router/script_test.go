@@ -314,6 +314,7 @@ func reportOf(l line) Report {
 		}
 	}
 	r.Replica.Revision, r.Replica.Running = l.named["revision"], int(l.number("running"))
+	r.Faulty = l.has("faulty")
 	r.Evicted, r.Committed = blocksOf(l)
 	return r
 }

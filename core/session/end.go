@@ -1,5 +1,7 @@
 package session
 
+import "cmp"
+
 func (m *Machine) expired(e event) bool {
 	return !m.cfg.Deadline.IsZero() && !e.now.Before(m.cfg.Deadline)
 }
@@ -11,11 +13,11 @@ func (m *Machine) relay(event) {
 }
 
 func (m *Machine) expire(e event) {
-	why := "the request's time is up; raise its timeout, or lower max_tokens"
-	if m.waiting != "" {
-		why = "the request's time is up while it waits for a replica: " + m.waiting
+	detail := "the request's time is up; raise its timeout, or lower max_tokens"
+	if why := cmp.Or(m.waiting, m.cause); why != "" && m.state != Serving {
+		detail = "the request's time is up while it waited for a replica: " + why
 	}
-	m.emit(Fail{DeadlinePassed, why})
+	m.emit(Fail{DeadlinePassed, detail})
 	m.closed(e)
 }
 

@@ -10,6 +10,7 @@ const (
 	Other         Reason = iota
 	NotReady             // it is starting
 	Draining             // it accepts no new sequences
+	Faulty               // a step of it hangs, or it gave a wrong answer
 	WeightsDiffer        // its files differ from those that the sequence needs
 	EngineFailed
 	LoadFailed
@@ -23,8 +24,8 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"other", "not-ready", "draining", "weights-differ", "engine-failed", "load-failed", "no-memory",
-		"queue-full", "not-found", "unsupported", "numeric", "deadline-passed", "preempted"}[r]
+	return [...]string{"other", "not-ready", "draining", "faulty", "weights-differ", "engine-failed", "load-failed",
+		"no-memory", "queue-full", "not-found", "unsupported", "numeric", "deadline-passed", "preempted"}[r]
 }
 
 // Refusal is a refusal or an interruption. RetryAfter is 0 if it names no delay.
@@ -50,7 +51,7 @@ func routeFinal(m *Machine, e event) bool {
 // final only for a sequence with an adapter and no output: the adapter needs the deployed weights.
 func submitFinal(m *Machine, e event) bool {
 	switch e.refusal.Reason {
-	case NotReady, Draining:
+	case NotReady, Draining, Faulty:
 		return false
 	case WeightsDiffer:
 		return m.cfg.Adapter && m.outputRevision() == ""

@@ -25,8 +25,10 @@ type world struct {
 	timer     *SetTimer // nil: none
 	due       time.Time // of timer
 	heard     time.Time
-	lost      []string // replicas since the last new token
-	failures  int      // interruptions since the last new token
+	answered  time.Time // when a replica answered, or another one than the silent one was assigned
+	lost      []string  // replicas since the last new token
+	faults    int       // of these
+	failures  int       // interruptions since the last new token
 }
 
 // begin starts a session.
@@ -182,8 +184,20 @@ func (w *world) checkState() {
 // hearIn records that the replica was heard from, if the machine was in one of these states.
 func (w *world) hearIn(was State, states ...State) {
 	if slices.Contains(states, was) {
-		w.heard = w.now
+		w.heard, w.answered = w.now, w.now
 	}
+}
+
+// avoid records that the assigned replica is to be avoided.
+func (w *world) avoid() {
+	if name := w.m.replica.Name; !slices.Contains(w.lost, name) {
+		w.lost = append(w.lost, name)
+	}
+}
+
+// isAssigned reports whether an actor is the assigned replica.
+func (w *world) isAssigned(a Actor) bool {
+	return slices.Contains(assigned, w.m.State()) && (a == Actor{} || a == w.m.replica.Actor)
 }
 
 func (w *world) name() string {
@@ -213,7 +227,8 @@ func (w *world) refusal() Refusal {
 	after := rapid.IntRange(0, 100).Draw(w.T, "after")
 	r := Refusal{Reason: NotReady, RetryAfter: time.Duration(after) * time.Millisecond}
 	if rapid.IntRange(0, 9).Draw(w.T, "rare") == 0 {
-		r.Reason = rapid.SampledFrom([]Reason{Draining, WeightsDiffer, Other, Numeric, Preempted}).Draw(w.T, "why")
+		r.Reason = rapid.SampledFrom([]Reason{Draining, Faulty, Faulty, WeightsDiffer, Other, Numeric, Preempted}).
+			Draw(w.T, "why")
 	}
 	return r
 }

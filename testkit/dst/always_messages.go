@@ -77,6 +77,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {
 		c.messages.copies[copied.GetCopy()] = true
 	}
+	c.turn(self.GetAddress(), m)
 	id, ok := m.(interface{ GetRequestId() string })
 	if !ok {
 		return

@@ -146,6 +146,7 @@ func Run(o Options) Result {
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
+	c.checks.checkTurns()
 	c.checks.setSettled(false)
 	c.checkQuiet()
 	c.result.Transitions = keepReached()

@@ -189,7 +189,7 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 	for _, m := range msg.GetMembers() {
 		d.members[m.GetName()] = m
 	}
-	d.handle(ctx, core.Members{Members: membersOf(msg)})
+	d.handle(ctx, core.Members{Members: membersOf(msg), Departed: departedOf(msg)})
 }
 
 func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {

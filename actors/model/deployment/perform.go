@@ -117,6 +117,9 @@ func (d *deployment) notice(effect core.Effect) {
 	case core.Terminated:
 		d.Log.Warn().Str("replica", e.Replica).Str("why", e.Why).Msg("replica terminated")
 		d.Publish("replica.lost", e.Replica, "crashed too often, or its node was lost")
+	case core.Faulty:
+		d.Log.Warn().Str("replica", e.Replica).Str("why", e.Why).Msg("replica is faulty; replacing it")
+		d.Publish("replica.replaced", e.Replica, e.Why)
 	case core.Failed:
 		log.Warn().Stringer("reason", messages.Reason(e.Failure.Reason)).Str("detail", e.Failure.Detail).
 			Msg("deployment failed")

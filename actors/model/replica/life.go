@@ -15,7 +15,8 @@ import (
 func (r *replica) onStarted(ctx actor.Context) {
 	r.sequences, r.adapterSpecs = make(wire.Sequences), make(map[string]*messages.AdapterSpec)
 	r.life, r.cancel = context.WithCancel(context.Background())
-	r.started = uint64(supervise.Now(ctx).UnixNano())
+	r.started = max(uint64(supervise.Now(ctx).UnixNano()), r.kept.started+1)
+	r.kept.started = r.started
 	r.migrations, r.tiering = r.newMigrations(ctx), r.newTiering()
 	r.Perform(ctx, r.machine.Start(supervise.Now(ctx)))
 }

@@ -72,7 +72,8 @@ func reportOf(a *messages.ReplicaAnnounced) core.Report {
 	s := a.GetStatus()
 	return core.Report{
 		Replica: route.Replica{
-			Name: s.GetName(), State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
+			Name: s.GetName(), State: stateOf(s), Faulty: s.GetFault() != nil,
+			Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 			MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
 			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()),
 			KVBlocksFree: int(s.GetKvBlocksFree()),

@@ -13,6 +13,7 @@ import (
 var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_NOT_READY:      core.NotReady,
 	messages.Reason_REASON_DRAINING:       core.Draining,
+	messages.Reason_REASON_FAULTY:         core.Faulty,
 	messages.Reason_REASON_WEIGHTS_DIFFER: core.WeightsDiffer,
 	messages.Reason_REASON_ENGINE_FAILED:  core.EngineFailed,
 	messages.Reason_REASON_LOAD_FAILED:    core.LoadFailed,

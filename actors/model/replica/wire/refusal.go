@@ -26,6 +26,7 @@ var reasons = map[replica.Reason]messages.Reason{
 	replica.NoMemory:         messages.Reason_REASON_NO_MEMORY,
 	replica.LoadFailed:       messages.Reason_REASON_LOAD_FAILED,
 	replica.ReplicaPreempted: messages.Reason_REASON_PREEMPTED,
+	replica.IsFaulty:         messages.Reason_REASON_FAULTY,
 }
 
 // Refused converts a refusal of a replica; nil stays nil.
