@@ -99,3 +99,16 @@ func TestNamesAreUnique(t *testing.T) {
 	}()
 	table.New("unique", rows())
 }
+
+// TestForget checks that a table forgets what was reached, and remembers what is reached afterwards.
+func TestForget(t *testing.T) {
+	of := table.New("forgets", rows())
+	of.Find(running, start, func(func(int) bool) bool { return true })
+	table.Forget()
+	of.Find(running, stop, func(func(int) bool) bool { return true })
+	for i, want := range []int{0, 0, 1, 0} {
+		if got := len(of.Lines()[i].In); got != want {
+			t.Errorf("row %d has applied in %d states, want %d", i, got, want)
+		}
+	}
+}

@@ -42,12 +42,12 @@ func (c *cluster) mentioned(n *Node) (all []string) {
 		m.seen, m.found, m.gone = make(map[uintptr]bool), make(map[string]string), make(map[string]string)
 		m.visit(reflect.ValueOf(n.actors[id]), "")
 		for _, field := range slices.Sorted(maps.Keys(m.found)) {
-			kind := c.checks.messages.ids[m.found[field]]
-			all = append(all, fmt.Sprintf("%s on %s still knows %s %s in %s", id, n.cfg.Name, kind, m.found[field], field))
+			kind, request := c.checks.messages.ids[m.found[field]], m.found[field]
+			all = append(all, fmt.Sprintf("%s on %s still knows %s %s in %s", id, n.cfg.Name, kind, request, field))
 		}
 		for _, field := range slices.Sorted(maps.Keys(m.gone)) {
-			all = append(all, fmt.Sprintf("%s on %s still knows %s in %s, which has ended", id, n.cfg.Name, m.gone[field],
-				field))
+			all = append(all, fmt.Sprintf("%s on %s still knows the ended actor %s in %s", id, n.cfg.Name,
+				m.gone[field], field))
 		}
 	}
 	return all

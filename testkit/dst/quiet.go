@@ -9,7 +9,8 @@ import (
 //
 // A step takes 25 ms, and 1 ms for each of at most 48 tokens. A message between nodes takes up to
 // 5 ms, and a request needs four before its first step. If there are few requests, they only wait for
-// an adapter. Long ones fill the queues, so that the last wait for those before them.
+// an adapter, and for the turn of the other model. Long ones fill the queues, so that the last wait for
+// those before them.
 type bounds struct {
 	first, token time.Duration // until the first token, and for each further one
 	computed     float64       // computed tokens, as a part of all tokens of prompts and outputs
@@ -20,9 +21,9 @@ func (c *cluster) bounds() bounds {
 	case len(c.result.Faults) > 0:
 		return bounds{30 * time.Second, time.Second, 1.2}
 	case c.Busy:
-		return bounds{15 * time.Second, 300 * time.Millisecond, 1.1}
+		return bounds{20 * time.Second, 500 * time.Millisecond, 1.1}
 	default:
-		return bounds{3 * time.Second, 100 * time.Millisecond, 1}
+		return bounds{3 * time.Second, 200 * time.Millisecond, 1}
 	}
 }
 
