@@ -238,6 +238,7 @@ type HostCacheStatus struct {
 	PinnedBytes   uint64                 `protobuf:"varint,3,opt,name=pinned_bytes,json=pinnedBytes,proto3" json:"pinned_bytes,omitempty"` // of images that are only pinned
 	InUseBytes    uint64                 `protobuf:"varint,4,opt,name=in_use_bytes,json=inUseBytes,proto3" json:"in_use_bytes,omitempty"`  // of images that are being read, filled, or revoked
 	Images        []*HostImage           `protobuf:"bytes,5,rep,name=images,proto3" json:"images,omitempty"`                               // by digest
+	Disk          *DiskImagesStatus      `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                   // absent if images are not kept on disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,7 +308,75 @@ func (x *HostCacheStatus) GetImages() []*HostImage {
 	return nil
 }
 
-// HostImage (report) is an image of weights in host memory.
+func (x *HostCacheStatus) GetDisk() *DiskImagesStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// DiskImagesStatus (report) has the images of weights on a local disk of a node.
+type DiskImagesStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BudgetBytes   uint64                 `protobuf:"varint,1,opt,name=budget_bytes,json=budgetBytes,proto3" json:"budget_bytes,omitempty"`
+	UsedBytes     uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	Images        []*HostImage           `protobuf:"bytes,3,rep,name=images,proto3" json:"images,omitempty"` // by digest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskImagesStatus) Reset() {
+	*x = DiskImagesStatus{}
+	mi := &file_messages_hostcache_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskImagesStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskImagesStatus) ProtoMessage() {}
+
+func (x *DiskImagesStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskImagesStatus.ProtoReflect.Descriptor instead.
+func (*DiskImagesStatus) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DiskImagesStatus) GetBudgetBytes() uint64 {
+	if x != nil {
+		return x.BudgetBytes
+	}
+	return 0
+}
+
+func (x *DiskImagesStatus) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *DiskImagesStatus) GetImages() []*HostImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// HostImage (report) is an image of weights in host memory, or on a local disk.
 type HostImage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded it last; empty: not known
@@ -324,7 +393,7 @@ type HostImage struct {
 
 func (x *HostImage) Reset() {
 	*x = HostImage{}
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +405,7 @@ func (x *HostImage) String() string {
 func (*HostImage) ProtoMessage() {}
 
 func (x *HostImage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +418,7 @@ func (x *HostImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostImage.ProtoReflect.Descriptor instead.
 func (*HostImage) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostImage) GetModel() string {
@@ -430,7 +499,7 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"-\n" +
 	"\fGetHostCache\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc6\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xf7\x01\n" +
 	"\x0fHostCacheStatus\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -438,7 +507,13 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\fpinned_bytes\x18\x03 \x01(\x04R\vpinnedBytes\x12 \n" +
 	"\fin_use_bytes\x18\x04 \x01(\x04R\n" +
 	"inUseBytes\x12,\n" +
-	"\x06images\x18\x05 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xd4\x01\n" +
+	"\x06images\x18\x05 \x03(\v2\x14.troupe.v1.HostImageR\x06images\x12/\n" +
+	"\x04disk\x18\x06 \x01(\v2\x1b.troupe.v1.DiskImagesStatusR\x04disk\"\x82\x01\n" +
+	"\x10DiskImagesStatus\x12!\n" +
+	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12,\n" +
+	"\x06images\x18\x03 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xd4\x01\n" +
 	"\tHostImage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
@@ -461,23 +536,26 @@ func file_messages_hostcache_proto_rawDescGZIP() []byte {
 	return file_messages_hostcache_proto_rawDescData
 }
 
-var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_messages_hostcache_proto_goTypes = []any{
-	(*UseImage)(nil),        // 0: troupe.v1.UseImage
-	(*UseImageResult)(nil),  // 1: troupe.v1.UseImageResult
-	(*GetHostCache)(nil),    // 2: troupe.v1.GetHostCache
-	(*HostCacheStatus)(nil), // 3: troupe.v1.HostCacheStatus
-	(*HostImage)(nil),       // 4: troupe.v1.HostImage
-	(*Refused)(nil),         // 5: troupe.v1.Refused
+	(*UseImage)(nil),         // 0: troupe.v1.UseImage
+	(*UseImageResult)(nil),   // 1: troupe.v1.UseImageResult
+	(*GetHostCache)(nil),     // 2: troupe.v1.GetHostCache
+	(*HostCacheStatus)(nil),  // 3: troupe.v1.HostCacheStatus
+	(*DiskImagesStatus)(nil), // 4: troupe.v1.DiskImagesStatus
+	(*HostImage)(nil),        // 5: troupe.v1.HostImage
+	(*Refused)(nil),          // 6: troupe.v1.Refused
 }
 var file_messages_hostcache_proto_depIdxs = []int32{
-	5, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
-	4, // 1: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
+	5, // 1: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
+	4, // 2: troupe.v1.HostCacheStatus.disk:type_name -> troupe.v1.DiskImagesStatus
+	5, // 3: troupe.v1.DiskImagesStatus.images:type_name -> troupe.v1.HostImage
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_messages_hostcache_proto_init() }
@@ -492,7 +570,7 @@ func file_messages_hostcache_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_hostcache_proto_rawDesc), len(file_messages_hostcache_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

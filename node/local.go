@@ -60,12 +60,20 @@ func (l *local) inspect(path string) (engine.ModelInfo, error) {
 
 // imageOf returns the image of the model in a folder, or nil.
 func (l *local) imageOf(path string) *engine.Image {
-	return l.gpus.Images().FindFolder(path, l.gpus.All()[0].Info())
+	on := l.gpus.All()[0].Info()
+	if i := l.gpus.Images().FindFolder(path, on); i != nil {
+		return i
+	}
+	return l.gpus.DiskImages().FindFolder(path, on)
 }
 
 // imageOfRevision returns the image of a model's files, or nil.
 func (l *local) imageOfRevision(revision string) *engine.Image {
-	return l.gpus.Images().Find(revision, l.gpus.All()[0].Info())
+	on := l.gpus.All()[0].Info()
+	if i := l.gpus.Images().Find(revision, on); i != nil {
+		return i
+	}
+	return l.gpus.DiskImages().Find(revision, on)
 }
 
 func (l *local) takeDevices(context.Context) error {
@@ -77,6 +85,9 @@ func (l *local) openSoftwareDevices(context.Context) error {
 	err := l.gpus.OpenSoftware(l.cfg.Devices)
 	if err == nil && l.cfg.WeightsHostBytes > 0 {
 		l.gpus.OpenHostCache()
+	}
+	if err == nil && l.cfg.WeightsDiskBytes > 0 {
+		err = l.gpus.OpenDiskImages(l.cfg.WeightsDiskPath)
 	}
 	return err
 }

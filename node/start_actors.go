@@ -102,7 +102,10 @@ func (p *parts) startActors(context.Context) (err error) {
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
 	leases := membership.Leases{Members: p.members}
-	images := hierarchy.HostCache{Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Publish: p.publish}
+	images := hierarchy.HostCache{
+		Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Disk: p.gpus.DiskImages(),
+		DiskBudget: p.cfg.WeightsDiskBytes, Publish: p.publish,
+	}
 	p.stopActors, err = hierarchy.Root{
 		Devices: hierarchy.Devices{
 			GPUs: p.gpus, KVReserve: p.cfg.kvReserve, Publish: p.publish, HostCache: images,

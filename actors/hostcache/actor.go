@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/hostcache"
+	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
@@ -24,13 +25,26 @@ type Images interface {
 	Expire(now time.Time)
 	Ended() []residency.Ticket
 	Forget(ticket string)
+	Claim(ticket string) *residency.ImageUse
 	OnEnded(changed func())
+}
+
+// DiskImages holds images on a local disk. It is safe for concurrent use, and survives the actor and the
+// node.
+type DiskImages interface {
+	Held() (all []residency.DiskImageInfo, epoch uint64)
+	Write(ctx context.Context, epoch uint64, image *engine.Image, memory []byte) error
+	Remove(key core.Key) (release func() error)
+	Touch(key core.Key, now time.Time)
+	TakeUsed() (used []core.Key, damaged map[core.Key]string)
 }
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Images      Images
 	Budget      int64      // bytes
+	Disk        DiskImages // nil: none
+	DiskBudget  int64      // bytes
 	Deployments *actor.PID // group that sends the stored deployments
 	// Publish publishes a life-cycle event. It must not block.
 	Publish func(kind, subject, detail string)
@@ -62,6 +76,7 @@ type cache struct {
 	stored  map[string]*messages.DeploymentSpec // deployments by name
 	synced  bool                                // all stored deployments are known
 	models  map[core.Key]model
+	disk    *diskImages // nil: none
 }
 
 // model is the deployment that loaded an image last.
@@ -97,6 +112,10 @@ func (c *cache) Receive(ctx actor.Context) {
 		if msg.err != nil {
 			c.Log.Warn().Err(msg.err).Str("image", msg.key.Digest).Msg("freeing an image failed")
 		}
+	case *written:
+		c.onWritten(ctx, msg)
+	case *removed:
+		c.onRemoved(msg)
 	case *messages.ApplyDeployment:
 		c.stored[msg.GetSpec().GetName()] = msg.GetSpec()
 		c.pin(ctx)

@@ -19,9 +19,16 @@
 // The image of a deployment that is wanted at level parked is pinned, by the digest of its files. The
 // deployments group sends what is stored, so that pins are desired state.
 //
+// # Disk
+//
+// With Disk, each image is also written to a file, by a job that reads the host memory with a ticket. A
+// second machine decides which files there are. Loads open them without asking, and the actor learns
+// every second, or when a ticket ends, which ones were used or found damaged.
+//
 // # State
 //
 // A crash loses requests in flight and nothing else: the loads do without an image if they get no
 // answer. The node group restarts the actor. Started takes over the images and tickets of the object,
-// and asks the deployments group for what is stored. Images are lost with the process.
+// and asks the deployments group for what is stored. Images in memory are lost with the process. A file
+// that an earlier incarnation had begun to write is dropped.
 package hostcache

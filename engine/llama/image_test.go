@@ -107,7 +107,7 @@ func TestImageEqualsFolder(t *testing.T) {
 	}
 	for _, from := range []*engine.Image{image, second} {
 		for _, on := range []cuda.Device{d, other} { // the other one cannot copy the memory directly
-			w, err := (llama.Loader{}).LoadImage(t.Context(), on, from, memory)
+			w, err := (llama.Loader{}).LoadImage(t.Context(), on, from, memory, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestDamagedImageIsRefused(t *testing.T) {
 	for _, s := range []engine.ImageSum{image.Sums[0], image.Sums[len(image.Sums)/2], image.Sums[len(image.Sums)-1]} {
 		at := s.Offset + s.Bytes - 1
 		memory[at] ^= 4
-		_, err := (llama.Loader{}).LoadImage(t.Context(), d, image, memory)
+		_, err := (llama.Loader{}).LoadImage(t.Context(), d, image, memory, nil)
 		if damaged := (*engine.DamagedImage)(nil); !errors.As(err, &damaged) || damaged.Offset != s.Offset {
 			t.Errorf("byte %d: %v", at, err)
 		}

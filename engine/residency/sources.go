@@ -10,25 +10,68 @@ import (
 	"troupe/engine"
 )
 
-// loadChecked loads weights from the best source and checks their digest. If the image fails, it uses
-// the folder.
+// loadChecked loads weights from the best source and checks their digest. If the image in host memory
+// fails, it uses one outside; if that fails too, the folder.
 func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, Origin, error) {
-	why := "the host cache has no image of it"
-	if use == nil {
-		why = "no host cache is used"
-	}
+	why := "no other source has it"
 	if image := use.Image(); image != nil {
 		weights, err := s.loadImage(ctx, from, use, image)
 		if err == nil {
-			return weights, Origin{Image: true, Why: "the host cache has its image"}, nil
+			return weights, Origin{Source: FromHostCache, Why: "the host cache has its image"}, nil
 		}
-		if ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost) {
-			return nil, Origin{}, err // the folder would not help
+		if noSourceHelps(ctx, err) {
+			return nil, Origin{}, err
+		}
+		why = err.Error()
+	}
+	if found := s.sourcesOf(from); len(found) > 0 {
+		p := newParts(found)
+		weights, err := s.loadParts(ctx, p, use)
+		origin := p.origin("a disk of the node has its image")
+		if err = errors.Join(err, p.close()); err == nil {
+			return weights, origin, nil
+		}
+		if noSourceHelps(ctx, err) {
+			return nil, Origin{}, err
 		}
 		why = err.Error()
 	}
 	weights, err := s.loadFolder(ctx, from, use)
-	return weights, Origin{Why: why}, err
+	return weights, Origin{Source: FromFolder, Why: why}, err
+}
+
+// noSourceHelps reports whether a load failed for a reason that does not depend on its source.
+func noSourceHelps(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost)
+}
+
+// sourcesOf returns the sources outside host memory that have an image.
+func (s *Store) sourcesOf(from core.Source) (all []partSource) {
+	if _, ok := s.loader.(engine.ImageLoader); !ok {
+		return nil
+	}
+	if i := s.disk.Open(from.Digest(), s.device.Info()); i != nil {
+		all = append(all, i)
+	}
+	return all
+}
+
+// loadParts loads weights from sources outside host memory. If the use is for that, their image stays in
+// host memory.
+func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.Weights, error) {
+	var memory []byte
+	if use.Filling() {
+		var err error
+		if memory, err = use.Memory(); err != nil {
+			use.Failed(err) // the load does without
+		}
+	}
+	s.loads.Add(1)
+	weights, err := s.loader.(engine.ImageLoader).LoadImage(ctx, s.device, p.image, memory, p)
+	if err == nil && memory != nil {
+		use.Filled(p.image)
+	}
+	return weights, err
 }
 
 func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, image *engine.Image) (engine.Weights,
@@ -45,7 +88,7 @@ func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, 
 		return nil, err
 	}
 	s.loads.Add(1)
-	weights, err := loader.LoadImage(ctx, s.device, image, memory)
+	weights, err := loader.LoadImage(ctx, s.device, image, memory, nil)
 	if damaged := (*engine.DamagedImage)(nil); errors.As(err, &damaged) {
 		use.Damaged(damaged)
 	}

@@ -33,6 +33,7 @@ type Store struct {
 	device cuda.Device
 	loader engine.Loader
 	images *HostCache    // nil: none
+	disk   *DiskImages   // nil: none
 	loads  atomic.Int64  // of weights
 	own    atomic.Uint64 // copies of Load
 
@@ -60,6 +61,9 @@ func NewStore(device cuda.Device, format engine.Loader) *Store {
 
 // UseImages lets the store describe models by images of a host cache.
 func (s *Store) UseImages(images *HostCache) { s.images = images }
+
+// UseDiskImages lets the store load weights from images on a disk.
+func (s *Store) UseDiskImages(images *DiskImages) { s.disk = images }
 
 // Images returns the host cache; nil if there is none.
 func (s *Store) Images() *HostCache { return s.images }

@@ -22,17 +22,16 @@ type copied struct {
 
 // Origin is where weights were loaded from.
 type Origin struct {
-	Image bool   // from the host cache; otherwise from the folder
-	Why   string // why this source was used
+	Source string // one of the names below
+	Why    string // why this source was used
 }
 
-// String returns the name of the source.
-func (o Origin) String() string {
-	if o.Image {
-		return "host cache"
-	}
-	return "disk"
-}
+// Names of sources.
+const (
+	FromHostCache = "host cache"
+	FromDiskImage = "disk image"
+	FromFolder    = "disk"
+)
 
 // weightLoad is a load of weights in flight.
 type weightLoad struct {
@@ -53,6 +52,9 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 		return Inspected{c.Info(), revision}, nil
 	}
 	if i := s.images.Find(revision, s.device.Info()); i != nil {
+		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
+	}
+	if i := s.disk.Find(revision, s.device.Info()); i != nil {
 		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
 	}
 	info, err := s.loader.Inspect(path, s.device.Info())

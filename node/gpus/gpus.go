@@ -30,6 +30,7 @@ type GPUs struct {
 	all    []GPU
 	models []*residency.Store // by the index of the device
 	images *residency.HostCache
+	disk   *residency.DiskImages
 	closed sync.Once
 }
 
@@ -65,6 +66,20 @@ func (g *GPUs) OpenHostCache() {
 		m.UseImages(g.images)
 	}
 }
+
+// OpenDiskImages opens the images of weights in a folder on a local disk.
+func (g *GPUs) OpenDiskImages(dir string) (err error) {
+	if g.disk, err = residency.OpenDiskImages(dir); err != nil {
+		return err
+	}
+	for _, m := range g.models {
+		m.UseDiskImages(g.disk)
+	}
+	return nil
+}
+
+// DiskImages returns the images of weights on a local disk; nil if none are kept there.
+func (g *GPUs) DiskImages() *residency.DiskImages { return g.disk }
 
 // Images returns the host cache of weights; nil if there is none.
 func (g *GPUs) Images() *residency.HostCache { return g.images }

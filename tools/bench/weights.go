@@ -104,7 +104,7 @@ func loadsOf(bytes int64) (rows []row, err error) {
 
 // fromImage loads the image.
 func (l *loader) fromImage() error {
-	w, err := (llama.Loader{}).LoadImage(context.Background(), l.device, l.image, l.memory.Bytes())
+	w, err := (llama.Loader{}).LoadImage(context.Background(), l.device, l.image, l.memory.Bytes(), nil)
 	if err != nil {
 		return err
 	}
