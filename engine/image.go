@@ -59,6 +59,17 @@ type ImageLoader interface {
 	CopyToImage(ctx context.Context, weights Weights, memory []byte) (*Image, error)
 }
 
+// PartsFile reads the parts of an image from files.
+type PartsFile interface {
+	ImageReader
+	Close() error
+}
+
+// FolderLoader is an ImageLoader that can read the parts of an image from the folder of its model.
+type FolderLoader interface {
+	OpenParts(path string, image *Image, device cuda.Info) (PartsFile, error)
+}
+
 // DamagedImage is the error for an image whose content is not what was stored.
 type DamagedImage struct {
 	Path   string

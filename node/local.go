@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"troupe/actors/hostcache"
 	"troupe/cluster/bulk"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -35,6 +36,8 @@ type local struct {
 	audit *auditlog.Log
 	bulk  *bulk.Plane
 	tiers *tiers.Tiers
+
+	others *hostcache.OtherNodes // with images of weights
 }
 
 func newLocal(cfg Config) *local {
@@ -67,13 +70,16 @@ func (l *local) imageOf(path string) *engine.Image {
 	return l.gpus.DiskImages().FindFolder(path, on)
 }
 
-// imageOfRevision returns the image of a model's files, or nil.
+// imageOfRevision returns the image of a model's files, from this node or another one, or nil.
 func (l *local) imageOfRevision(revision string) *engine.Image {
 	on := l.gpus.All()[0].Info()
 	if i := l.gpus.Images().Find(revision, on); i != nil {
 		return i
 	}
-	return l.gpus.DiskImages().Find(revision, on)
+	if i := l.gpus.DiskImages().Find(revision, on); i != nil || l.others == nil {
+		return i
+	}
+	return l.others.Header(revision, on)
 }
 
 func (l *local) takeDevices(context.Context) error {

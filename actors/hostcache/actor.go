@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/hostcache"
+	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
@@ -26,6 +27,7 @@ type Images interface {
 	Ended() []residency.Ticket
 	Forget(ticket string)
 	Claim(ticket string) *residency.ImageUse
+	Find(revision string, on cuda.Info) *engine.Image
 	OnEnded(changed func())
 }
 
@@ -36,6 +38,8 @@ type DiskImages interface {
 	Write(ctx context.Context, epoch uint64, image *engine.Image, memory []byte) error
 	Remove(key core.Key) (release func() error)
 	Touch(key core.Key, now time.Time)
+	Find(revision string, on cuda.Info) *engine.Image
+	Open(revision string, on cuda.Info) *residency.DiskImage
 	TakeUsed() (used []core.Key, damaged map[core.Key]string)
 }
 
@@ -45,6 +49,7 @@ type Config struct {
 	Budget      int64      // bytes
 	Disk        DiskImages // nil: none
 	DiskBudget  int64      // bytes
+	Plane       Plane      // sends images to other nodes; nil: none are sent
 	Deployments *actor.PID // group that sends the stored deployments
 	// Publish publishes a life-cycle event. It must not block.
 	Publish func(kind, subject, detail string)
@@ -112,6 +117,14 @@ func (c *cache) Receive(ctx actor.Context) {
 		if msg.err != nil {
 			c.Log.Warn().Err(msg.err).Str("image", msg.key.Digest).Msg("freeing an image failed")
 		}
+	case *messages.FindImage:
+		c.onFind(ctx, msg)
+	case *found:
+		c.onFound(ctx, msg)
+	case *messages.SendImage:
+		c.onSend(ctx, msg)
+	case *sent:
+		c.onSent(ctx, msg)
 	case *written:
 		c.onWritten(ctx, msg)
 	case *removed:

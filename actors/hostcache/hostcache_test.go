@@ -78,6 +78,7 @@ type fixture struct {
 	device cuda.Device
 	store  *residency.Store
 	images *residency.HostCache
+	system *actor.ActorSystem
 	disk   *residency.DiskImages // nil: none
 	dir    string                // of its images
 	events *events
@@ -102,6 +103,15 @@ func newDiskFixture(
 	t *testing.T, budget int64, dir string, diskBudget int64, inject func(op string) error, crash *testkit.Crash,
 ) *fixture {
 	t.Helper()
+	return newNode(t, testkit.System(t), "", budget, dir, diskBudget, inject, crash, nil)
+}
+
+// newNode is like newDiskFixture, with a data plane. The name makes those of its actors unique.
+func newNode(
+	t *testing.T, sys *actor.ActorSystem, name string, budget int64, dir string, diskBudget int64,
+	inject func(op string) error, crash *testkit.Crash, plane hostcache.Plane,
+) *fixture {
+	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20, Inject: inject})
 	if err != nil {
 		t.Fatal(err)
@@ -122,21 +132,20 @@ func newDiskFixture(
 		f.store.UseDiskImages(f.disk)
 		cfg.Disk, cfg.DiskBudget, f.dir = f.disk, diskBudget, dir
 	}
-	sys := testkit.System(t)
-	f.group = testkit.NewPeer(t, sys, "deployments", nil)
-	cfg.Deployments = f.group.PID
+	f.group = testkit.NewPeer(t, sys, "deployments"+name, nil)
+	f.system, cfg.Deployments, cfg.Plane = sys, f.group.PID, plane
 	var mw []actor.ReceiverMiddleware
 	if crash != nil {
 		mw = append(mw, crash.Middleware)
 	}
 	silent := func(string, string, string) {}
-	f.cache = testkit.Spawn(t, sys, "hostcache", supervise.Strategy(nil), hostcache.Props(cfg), mw...)
-	f.gpu = testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(gpu.Config{
+	f.cache = testkit.Spawn(t, sys, "hostcache"+name, supervise.Strategy(nil), hostcache.Props(cfg), mw...)
+	f.gpu = testkit.Spawn(t, sys, "gpu-0"+name, supervise.Strategy(nil), gpu.Props(gpu.Config{
 		Node: "node", Name: "gpu-0", Info: d.Info(), Models: f.store, HostCache: f.cache,
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
 		Strategy: supervise.Strategy(nil), Publish: silent, Log: zerolog.Nop(),
 	}), mw...)
-	f.peer = testkit.NewPeer(t, sys, "peer", nil)
+	f.peer = testkit.NewPeer(t, sys, "peer"+name, nil)
 	f.peer.Send(f.cache, &messages.ListDeploymentsResult{})
 	return f
 }

@@ -228,23 +228,6 @@ func (d *DiskImages) Open(revision string, on cuda.Info) *DiskImage {
 	return i
 }
 
-// OpenKey is like Open, for the image with a key.
-func (d *DiskImages) OpenKey(key hostcache.Key) *DiskImage {
-	if d == nil {
-		return nil
-	}
-	_, path := d.find(func(k hostcache.Key, _ *diskFile) bool { return k == key })
-	if path == "" {
-		return nil
-	}
-	i, err := d.open(key, path)
-	if err != nil {
-		d.drop(key, path, err.Error())
-		return nil
-	}
-	return i
-}
-
 // drop ends the use of a file that is damaged.
 func (d *DiskImages) drop(key hostcache.Key, path, why string) {
 	d.mu.Lock()

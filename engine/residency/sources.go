@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"troupe/core/loadsource"
 	core "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
@@ -24,20 +26,29 @@ func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse
 		}
 		why = err.Error()
 	}
-	if found := s.sourcesOf(from); len(found) > 0 {
+	if found, because := s.sourcesOf(ctx, from); len(found) > 0 {
 		p := newParts(found)
+		began := time.Now()
 		weights, err := s.loadParts(ctx, p, use)
-		origin := p.origin("a disk of the node has its image")
-		if err = errors.Join(err, p.close()); err == nil {
+		origin := p.origin(because)
+		if err == nil && p.only() != "" {
+			s.speeds.Observe(p.only(), p.image.Info.WeightBytes, time.Since(began))
+		}
+		closed := p.close()
+		if err == nil {
 			return weights, origin, nil
 		}
-		if noSourceHelps(ctx, err) {
+		if err = errors.Join(err, closed); noSourceHelps(ctx, err) {
 			return nil, Origin{}, err
 		}
 		why = err.Error()
 	}
+	began := time.Now()
 	weights, err := s.loadFolder(ctx, from, use)
-	return weights, Origin{Source: FromFolder, Why: why}, err
+	if err == nil {
+		s.speeds.Observe(loadsource.Folder, weights.Info().WeightBytes, time.Since(began))
+	}
+	return weights, Origin{Source: string(loadsource.Folder), Why: why}, err
 }
 
 // noSourceHelps reports whether a load failed for a reason that does not depend on its source.
@@ -45,15 +56,29 @@ func noSourceHelps(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost)
 }
 
-// sourcesOf returns the sources outside host memory that have an image.
-func (s *Store) sourcesOf(from core.Source) (all []partSource) {
-	if _, ok := s.loader.(engine.ImageLoader); !ok {
-		return nil
+// sourcesOf returns the sources outside host memory that have an image, the fastest first, and why. The
+// folder is among them if another source knows the image. Other nodes are asked if the folder cannot be
+// read, or if they are faster.
+func (s *Store) sourcesOf(ctx context.Context, from core.Source) (all []ImageSource, why string) {
+	if _, ok := s.loader.(engine.ImageLoader); !ok || from.Digest() == "" {
+		return nil, ""
 	}
-	if i := s.disk.Open(from.Digest(), s.device.Info()); i != nil {
+	on := s.device.Info()
+	if i := s.disk.Open(from.Digest(), on); i != nil {
 		all = append(all, i)
 	}
-	return all
+	if s.others != nil {
+		_, err := s.loader.Inspect(from.Path, on)
+		if err != nil || s.speeds.faster(loadsource.Node, loadsource.Folder) {
+			all = append(all, s.others.Open(ctx, from.Digest(), on)...)
+		}
+	}
+	if files, ok := s.loader.(engine.FolderLoader); ok && len(all) > 0 {
+		if f, err := files.OpenParts(from.Path, all[0].Image(), on); err == nil {
+			all = append(all, folderSource{f, all[0].Image()})
+		}
+	}
+	return s.speeds.order(all)
 }
 
 // loadParts loads weights from sources outside host memory. If the use is for that, their image stays in

@@ -22,16 +22,12 @@ type copied struct {
 
 // Origin is where weights were loaded from.
 type Origin struct {
-	Source string // one of the names below
+	Source string // its name
 	Why    string // why this source was used
 }
 
-// Names of sources.
-const (
-	FromHostCache = "host cache"
-	FromDiskImage = "disk image"
-	FromFolder    = "disk"
-)
+// FromHostCache is the name of the host cache as a source; the others are those of loadsource.
+const FromHostCache = "host cache"
 
 // weightLoad is a load of weights in flight.
 type weightLoad struct {
@@ -46,7 +42,7 @@ type Inspected struct {
 }
 
 // Inspect describes a model as it would be on this device. If a copy or an image has the revision, its
-// folder is not read.
+// folder is not read. If the folder cannot be read, it asks other nodes.
 func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	if c := s.find(revision); c != nil {
 		return Inspected{c.Info(), revision}, nil
@@ -58,6 +54,11 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
 	}
 	info, err := s.loader.Inspect(path, s.device.Info())
+	if err != nil && s.others != nil {
+		if i := s.others.Header(revision, s.device.Info()); i != nil {
+			return Inspected{i.InfoOn(s.device.Info()), revision}, nil
+		}
+	}
 	if err != nil {
 		return Inspected{}, err
 	}

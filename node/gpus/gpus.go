@@ -31,6 +31,7 @@ type GPUs struct {
 	models []*residency.Store // by the index of the device
 	images *residency.HostCache
 	disk   *residency.DiskImages
+	speeds residency.Speeds
 	closed sync.Once
 }
 
@@ -78,6 +79,13 @@ func (g *GPUs) OpenDiskImages(dir string) (err error) {
 	return nil
 }
 
+// UseOtherNodes lets the devices load weights from images of other nodes.
+func (g *GPUs) UseOtherNodes(others residency.OtherNodes) {
+	for _, m := range g.models {
+		m.UseOtherNodes(others)
+	}
+}
+
 // DiskImages returns the images of weights on a local disk; nil if none are kept there.
 func (g *GPUs) DiskImages() *residency.DiskImages { return g.disk }
 
@@ -86,7 +94,9 @@ func (g *GPUs) Images() *residency.HostCache { return g.images }
 
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
-	g.models = append(g.models, residency.NewStore(d.Device, g.loader))
+	m := residency.NewStore(d.Device, g.loader)
+	m.ShareSpeeds(&g.speeds)
+	g.models = append(g.models, m)
 }
 
 // All returns the devices.

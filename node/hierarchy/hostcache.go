@@ -14,7 +14,8 @@ type HostCache struct {
 	Images     *residency.HostCache
 	Budget     int64 // bytes
 	Disk       *residency.DiskImages
-	DiskBudget int64 // bytes
+	DiskBudget int64           // bytes
+	Plane      hostcache.Plane // between nodes
 	Publish    func(kind, subject, detail string)
 }
 
@@ -30,6 +31,7 @@ func (h HostCache) pid(b *Base) *actor.PID {
 func (h HostCache) Props(b *Base) *actor.Props {
 	cfg := hostcache.Config{
 		Images: h.Images, Budget: h.Budget, Deployments: b.pid(query.Deployments), Publish: h.Publish, Log: b.Log,
+		Plane: h.Plane,
 	}
 	if h.Disk != nil {
 		cfg.Disk, cfg.DiskBudget = h.Disk, h.DiskBudget
