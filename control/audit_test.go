@@ -16,7 +16,8 @@ func TestAuditedEndpoints(t *testing.T) {
 	changes := []string{
 		"models-deploy", "models-scale", "models-delete",
 		"adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
-		"replicas-restart", "replicas-migrate", "nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
+		"replicas-restart", "replicas-migrate", "replicas-preempt",
+		"nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
 		"gpus-evict", "models-park", "models-standby", "models-activate", switchEndpoint,
 		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv",
 	}

@@ -41,6 +41,8 @@ type DeploymentBackend interface {
 // ReplicaBackend is the part of Backend for replicas and the requests that they serve.
 type ReplicaBackend interface {
 	RestartReplica(ctx context.Context, name string) error
+	// Preempt stores the preemption of a replica with the function Preempt, and waits for its end.
+	Preempt(ctx context.Context, req *messages.PreemptReplicaRequest) (*messages.PreemptReplicaResponse, error)
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
 }
@@ -115,6 +117,8 @@ type NodeBackend interface {
 	// Weights returns the weights on the devices of this node, by the names of the GPUs. It leaves out
 	// GPUs that do not answer soon.
 	Weights(ctx context.Context) map[string][]*messages.GpuWeights
+	// Faults returns the faults of the replicas of this node, by name, as far as they are known at once.
+	Faults(ctx context.Context) map[string]*messages.ReplicaFault
 }
 
 // Change returns the deployment that replaces the stored one, which is nil if there is none.

@@ -64,19 +64,23 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 			return nil, Refuse(messages.Reason_REASON_STOPPED, fmt.Sprintf(
 				`model %s is %s (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, name,
 				schedule.RestOf(stored.Bounds()), name))
+		case replica != "" && preempted(stored, replica):
+			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
+				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))
 		}
 		return withLevel(stored, replica, level), nil
 	})
 }
 
-// withLevel returns a deployment with another wanted level, of all replicas or of one.
+// withLevel returns a deployment with another wanted level, of all replicas or of one. A model that is
+// to serve gets its preempted replicas back; at the other levels they stay away.
 func withLevel(stored *messages.DeploymentSpec, replica string, level messages.Level) *messages.DeploymentSpec {
 	next := proto.CloneOf(stored)
 	next.DropWeights = false // it was of the change before
 	if replica == "" {
 		next.Level, next.ReplicaLevels = level, nil
 		if level == messages.Level_LEVEL_ACTIVE { // as without a level
-			next.Level = messages.Level_LEVEL_UNSPECIFIED
+			next.Level, next.Preemptions = messages.Level_LEVEL_UNSPECIFIED, nil
 		}
 		return next
 	}

@@ -12,16 +12,17 @@ import (
 )
 
 // immutable are the deployment fields that a change cannot set: name selects the deployment, and
-// the nodes set the others.
+// the nodes and commands set others.
 var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
-	"drop_weights": true, "level": true, "replica_levels": true,
+	"drop_weights": true, "level": true, "replica_levels": true, "preemptions": true,
 }
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
 // the change replaces the stored value, a field in reset gets its default, and all others keep
-// their values. If the stored min_replicas and max_replicas are equal, a new nonzero value of
+// their values. A change that sets replicas ends the preemptions. If the stored min_replicas and
+// max_replicas are equal, a new nonzero value of
 // replicas also replaces both. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
@@ -43,6 +44,9 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 		case from.Has(f):
 			return nil, fmt.Errorf("deployment.%s has a value and is to be reset; send only one of the two", name)
 		}
+	}
+	if change.Replicas != nil || slices.Contains(reset, "replicas") {
+		merged.Preemptions = nil // a hand takes back what it took away
 	}
 	starts := change.GetReplicas() > 0 || slices.Contains(reset, "replicas")
 	if stored != nil && starts && stored.GetMinReplicas() == stored.GetMaxReplicas() {
@@ -111,7 +115,19 @@ func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 	if d, ok := m.Interface().(*messages.DeploymentSpec); ok && f.IsMap() {
 		return levelsText(d.GetReplicaLevels())
 	}
+	if f.IsList() {
+		return preemptedReplicas(m.Interface().(*messages.DeploymentSpec))
+	}
 	return m.Get(f).String()
+}
+
+// preemptedReplicas returns the names of the preempted replicas, the only list in a deployment.
+func preemptedReplicas(s *messages.DeploymentSpec) string {
+	names := make([]string, len(s.GetPreemptions()))
+	for i, p := range s.GetPreemptions() {
+		names[i] = p.GetReplica()
+	}
+	return strings.Join(names, ", ")
 }
 
 // ChangesText formats changes as "replicas from 2 to 3, max_waiting from 1024 to 9".

@@ -14,7 +14,8 @@ var changesStore = map[string]bool{
 	"models-deploy": true, "models-scale": true, "models-delete": true,
 	"models-standby": true, "models-activate": true, switchEndpoint: true,
 	"adapters-register": true, "adapters-delete": true, "adapters-pin": true, "adapters-unpin": true,
-	"nodes-drain": true, "nodes-undrain": true,
+	"replicas-preempt": true,
+	"nodes-drain":      true, "nodes-undrain": true,
 	"kv-pin": true, "kv-unpin": true,
 }
 

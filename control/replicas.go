@@ -22,6 +22,9 @@ func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 			`restart a replica without losing streams: {"name": "kjv-0"}`, c.restartReplica),
 		serve(c, life, migrateEndpoint, "replicas.migrate",
 			`migrate running sequences: {"from": "kjv-0"}, also "to", "request_ids"`, c.migrate),
+		serve(c, life, preemptEndpoint, "replicas.preempt",
+			`take a replica away; its streams continue elsewhere or wait: {"name": "kjv-0"}, also "deadline": "30s", `+
+				`"drop", "park", "force"`, c.preemptReplica),
 		serve(c, life, "explain", "explain.>",
 			"how a request was routed: troupe.v1.explain.<request_id>", c.explain),
 	}
@@ -37,6 +40,8 @@ func (c *control) timeout(endpoint string) time.Duration {
 	switch endpoint {
 	case migrateEndpoint:
 		return max(migrateTimeout, c.Timeout)
+	case preemptEndpoint:
+		return maxPreemptDeadline + preemptTimeout
 	case kvOffloadEndpoint, kvRestoreEndpoint, kvNodeEndpoint:
 		return max(kvTimeout, c.Timeout)
 	case switchEndpoint:

@@ -81,7 +81,7 @@ func (c *control) parties(ctx context.Context, req *messages.SwitchGpuRequest) (
 		for _, r := range d.GetReplicas() {
 			p := party{model: model, replica: r.GetName(), before: d.GetSpec().LevelOf(r.GetName())}
 			switch here := r.GetNode() == req.GetNode() && r.GetGpu() == req.GetName(); {
-			case !here:
+			case !here, preempted(d.GetSpec(), r.GetName()): // it leaves by itself
 			case model != req.GetTo() && r.GetLevel() == messages.Level_LEVEL_ACTIVE:
 				p.after = messages.Level_LEVEL_STANDBY
 				leave = append(leave, p)

@@ -166,6 +166,7 @@ func (v *View) nodeTree(ctx context.Context, name string, whole bool) *messages.
 func (v *View) localTree(ctx context.Context, whole bool) *messages.ActorNode {
 	root := tree.Root(v.Node, v.Backend.Tree())
 	tree.AddWeights(root, v.Backend.Weights(ctx))
+	tree.AddFaults(root, v.Backend.Faults(ctx))
 	if !whole {
 		tree.Fold(root)
 	}

@@ -84,6 +84,8 @@ func (n node) Tree() []*messages.ActorNode {
 
 func (n node) Weights(context.Context) map[string][]*messages.GpuWeights { return nil }
 
+func (n node) Faults(context.Context) map[string]*messages.ReplicaFault { return nil }
+
 // cluster starts the control services of a and b and returns a connection to their NATS server,
 // which is a real one.
 func cluster(t *testing.T) (*nats.Conn, *askers) {

@@ -87,7 +87,7 @@ func noneServing(all []*messages.DeploymentStatus) bool {
 
 // wantsServing reports whether some replica of a deployment is to serve.
 func wantsServing(d *messages.DeploymentStatus) bool {
-	return d.GetSpec().GetReplicas() > 0 && d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_STANDBY &&
+	return d.GetSpec().Wanted() > 0 && d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_STANDBY &&
 		d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_PARKED
 }
 

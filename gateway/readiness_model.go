@@ -73,7 +73,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 // modelState returns the state of a deployment: by its replicas if any serve, otherwise as its
 // actor reports.
 func modelState(d *messages.DeploymentStatus) string {
-	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
+	switch n, want := serving(d), int(d.GetSpec().Wanted()); {
 	case want == 0 && n == 0:
 		return restOf(d).String()
 	case n >= want, n > 0 && d.GetSpec().Held() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY:
@@ -96,6 +96,8 @@ func restOf(d *messages.DeploymentStatus) schedule.Rest { return schedule.RestOf
 // the error that a request would return.
 func detailFor(info requestInfo, d *messages.DeploymentStatus) string {
 	switch {
+	case d.GetSpec().Preempted():
+		return "all replicas of the model were preempted; models.scale starts them"
 	case d.GetSpec().GetReplicas() == 0:
 		return "the model is scaled to 0 replicas; models.scale adds some"
 	case info.key == nil || info.key.Admin || d.GetFailure() == nil:

@@ -54,6 +54,8 @@ const (
 	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
 	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights have another digest; models.deploy rolls out new files
 	Reason_REASON_STOPPED          Reason = 32 // the model is deployed with 0 replicas, or all are kept on standby
+	Reason_REASON_PREEMPTED        Reason = 29 // the last replica of the model was preempted; see replicas.preempt
+	Reason_REASON_FAULTY           Reason = 50 // a step of the replica hangs, or the replica gave a wrong answer
 )
 
 // Enum value maps for Reason.
@@ -85,6 +87,8 @@ var (
 		44: "REASON_NO_SPACE",
 		22: "REASON_WEIGHTS_DIFFER",
 		32: "REASON_STOPPED",
+		29: "REASON_PREEMPTED",
+		50: "REASON_FAULTY",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -113,6 +117,8 @@ var (
 		"REASON_NO_SPACE":         44,
 		"REASON_WEIGHTS_DIFFER":   22,
 		"REASON_STOPPED":          32,
+		"REASON_PREEMPTED":        29,
+		"REASON_FAULTY":           50,
 	}
 )
 
@@ -545,7 +551,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"\tevictable\x18\x06 \x01(\x04R\tevictable\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xdf\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\x88\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -573,7 +579,9 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x16REASON_OUTCOME_UNKNOWN\x10+\x12\x13\n" +
 	"\x0fREASON_NO_SPACE\x10,\x12\x19\n" +
 	"\x15REASON_WEIGHTS_DIFFER\x10\x16\x12\x12\n" +
-	"\x0eREASON_STOPPED\x10 *\x86\x01\n" +
+	"\x0eREASON_STOPPED\x10 \x12\x14\n" +
+	"\x10REASON_PREEMPTED\x10\x1d\x12\x11\n" +
+	"\rREASON_FAULTY\x102*\x86\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +

@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -2305,6 +2306,128 @@ func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
 	return nil
 }
 
+// troupe.v1.replicas.preempt: stops a replica. Its sequences migrate, finish or wait until a replica
+// serves again; their streams stay open. It is answered when the memory is free.
+type PreemptReplicaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Deadline      *durationpb.Duration   `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"` // from now; until then, sequences may finish; default 30 s
+	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`        // free the weights too; otherwise they stay on the device
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`      // even if fewer replicas than min_replicas are left, or none
+	Park          bool                   `protobuf:"varint,5,opt,name=park,proto3" json:"park,omitempty"`        // move the weights to the host cache of the node; without one, they are freed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptReplicaRequest) Reset() {
+	*x = PreemptReplicaRequest{}
+	mi := &file_messages_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptReplicaRequest) ProtoMessage() {}
+
+func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptReplicaRequest.ProtoReflect.Descriptor instead.
+func (*PreemptReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *PreemptReplicaRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PreemptReplicaRequest) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *PreemptReplicaRequest) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
+}
+
+func (x *PreemptReplicaRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *PreemptReplicaRequest) GetPark() bool {
+	if x != nil {
+		return x.Park
+	}
+	return false
+}
+
+type PreemptReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Preemption    *PreemptionStatus      `protobuf:"bytes,1,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptReplicaResponse) Reset() {
+	*x = PreemptReplicaResponse{}
+	mi := &file_messages_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptReplicaResponse) ProtoMessage() {}
+
+func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptReplicaResponse.ProtoReflect.Descriptor instead.
+func (*PreemptReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PreemptReplicaResponse) GetPreemption() *PreemptionStatus {
+	if x != nil {
+		return x.Preemption
+	}
+	return nil
+}
+
 // troupe.v1.nodes.list: the nodes of the cluster.
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2314,7 +2437,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2449,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2462,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 type ListNodesResponse struct {
@@ -2352,7 +2475,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2487,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2500,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2405,7 +2528,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2540,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2553,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2449,7 +2572,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2584,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2597,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2494,7 +2617,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2629,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2642,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2538,7 +2661,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +2673,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +2686,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2597,7 +2720,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2732,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2745,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2745,7 +2868,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2880,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2893,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2825,7 +2948,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2960,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2973,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2870,7 +2993,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3005,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3018,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2923,7 +3046,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3058,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3071,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2975,7 +3098,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3110,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3123,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -3036,13 +3159,14 @@ type ActorNode struct {
 	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // number of actors that are notified when this one ends
 	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // its object, if the name lacks it: of a slot, the adapter "psalms@7"
 	Weights       []*GpuWeights          `protobuf:"bytes,16,rep,name=weights,proto3" json:"weights,omitempty"`         // of a gpu: the weights on its device
+	Fault         string                 `protobuf:"bytes,20,opt,name=fault,proto3" json:"fault,omitempty"`             // of a replica: why routers avoid it, though its actor runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3178,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3191,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ActorNode) GetName() string {
@@ -3182,6 +3306,13 @@ func (x *ActorNode) GetWeights() []*GpuWeights {
 	return nil
 }
 
+func (x *ActorNode) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
 // troupe.v1.node.<name>.tree: the tree of one node, requested by the node that answers
 // troupe.v1.tree.
 type NodeTreeRequest struct {
@@ -3193,7 +3324,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3336,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3349,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -3237,7 +3368,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3380,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3393,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -3283,7 +3414,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3426,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3439,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -3332,7 +3463,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3475,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3488,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3419,7 +3550,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3562,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3575,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3512,7 +3643,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3655,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3668,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 type NodeStatusResponse struct {
@@ -3549,7 +3680,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3692,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3705,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3596,7 +3727,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3608,7 +3739,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3621,7 +3752,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{62}
+	return file_messages_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3659,7 +3790,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3802,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3815,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{63}
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Event) GetKind() string {
@@ -3736,7 +3867,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +3879,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +3892,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{64}
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3802,7 +3933,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3814,7 +3945,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3827,7 +3958,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 type ListKeysResponse struct {
@@ -3839,7 +3970,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +3982,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3864,7 +3995,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{66}
+	return file_messages_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3889,7 +4020,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +4032,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +4045,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{67}
+	return file_messages_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3963,7 +4094,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -4107,7 +4238,17 @@ const file_messages_control_proto_rawDesc = "" +
 	"\vrequest_ids\x18\x03 \x03(\tR\n" +
 	"requestIds\"T\n" +
 	"\x16MigrateReplicaResponse\x12:\n" +
-	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x12\n" +
+	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\xa0\x01\n" +
+	"\x15PreemptReplicaRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12\x12\n" +
+	"\x04drop\x18\x03 \x01(\bR\x04drop\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\x12\x12\n" +
+	"\x04park\x18\x05 \x01(\bR\x04park\"U\n" +
+	"\x16PreemptReplicaResponse\x12;\n" +
+	"\n" +
+	"preemption\x18\x01 \x01(\v2\x1b.troupe.v1.PreemptionStatusR\n" +
+	"preemption\"\x12\n" +
 	"\x10ListNodesRequest\"j\n" +
 	"\x11ListNodesResponse\x12+\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\x12(\n" +
@@ -4161,7 +4302,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xaa\x04\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc0\x04\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4179,7 +4320,8 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x06folded\x18\r \x01(\rR\x06folded\x12\x1a\n" +
 	"\bwatchers\x18\x0f \x01(\rR\bwatchers\x12\x0e\n" +
 	"\x02of\x18\x0e \x01(\tR\x02of\x12/\n" +
-	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"'\n" +
+	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12\x14\n" +
+	"\x05fault\x18\x14 \x01(\tR\x05fault\"'\n" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
@@ -4255,7 +4397,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -4300,113 +4442,119 @@ var file_messages_control_proto_goTypes = []any{
 	(*ParkModelResponse)(nil),       // 40: troupe.v1.ParkModelResponse
 	(*MigrateReplicaRequest)(nil),   // 41: troupe.v1.MigrateReplicaRequest
 	(*MigrateReplicaResponse)(nil),  // 42: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),        // 43: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 44: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 45: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 46: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 47: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 48: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 49: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 50: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 51: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 52: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 53: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 54: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 55: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 56: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 57: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 58: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 59: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 60: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 61: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 62: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 63: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 64: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 65: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 66: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 67: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 68: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 69: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 70: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 71: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 72: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 73: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 74: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),               // 75: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 76: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 77: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 78: troupe.v1.Refused
-	(*Member)(nil),                  // 79: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 80: google.protobuf.Timestamp
-	(*HostCacheStatus)(nil),         // 81: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 82: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 83: troupe.v1.GpuWeights
-	(Reason)(0),                     // 84: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 85: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 86: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 87: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 88: troupe.v1.ClientUsage
+	(*PreemptReplicaRequest)(nil),   // 43: troupe.v1.PreemptReplicaRequest
+	(*PreemptReplicaResponse)(nil),  // 44: troupe.v1.PreemptReplicaResponse
+	(*ListNodesRequest)(nil),        // 45: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 46: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 47: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 48: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 49: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 50: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 51: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 52: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 53: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 54: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 55: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 56: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 57: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 58: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 59: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 60: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 61: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 62: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 63: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 64: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 65: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 66: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 67: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 68: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 69: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 70: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 71: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 72: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 73: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 74: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 75: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 76: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),               // 77: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 78: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 79: troupe.v1.SequenceMigration
+	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
+	(*PreemptionStatus)(nil),        // 81: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 82: troupe.v1.Refused
+	(*Member)(nil),                  // 83: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
+	(*HostCacheStatus)(nil),         // 85: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 86: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 87: troupe.v1.GpuWeights
+	(Reason)(0),                     // 88: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 89: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 90: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 91: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 92: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	69, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	69, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	70, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	71, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	71, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	72, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	72, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	72, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	72, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	71, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	71, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	73, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	73, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	74, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	74, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	74, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	74, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	73, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	74, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	74, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	74, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	74, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	75, // 16: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	76, // 17: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	69, // 18: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	70, // 19: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	69, // 20: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	70, // 21: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	69, // 22: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	70, // 23: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	69, // 24: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	70, // 25: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 26: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	49, // 27: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	78, // 28: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	49, // 29: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	49, // 30: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	79, // 31: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	74, // 32: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	80, // 33: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	50, // 34: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	81, // 35: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	82, // 36: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	55, // 37: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 38: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	63, // 39: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	80, // 40: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	55, // 41: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	83, // 42: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	55, // 43: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	60, // 44: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	49, // 45: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	80, // 46: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	80, // 47: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	84, // 48: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	85, // 49: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	86, // 50: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	68, // 51: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	87, // 52: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	88, // 53: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	75, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	76, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	76, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	76, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	76, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	77, // 16: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	78, // 17: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	71, // 18: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 19: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	71, // 20: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 21: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	71, // 22: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 23: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	71, // 24: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 25: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	79, // 26: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	80, // 27: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	81, // 28: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	51, // 29: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	82, // 30: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	51, // 31: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	51, // 32: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	83, // 33: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	76, // 34: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	84, // 35: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	52, // 36: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	85, // 37: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	86, // 38: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	57, // 39: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 40: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	65, // 41: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	84, // 42: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	57, // 43: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	87, // 44: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	57, // 45: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	62, // 46: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	51, // 47: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	84, // 48: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	84, // 49: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	88, // 50: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	89, // 51: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	90, // 52: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	70, // 53: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	91, // 54: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	92, // 55: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4431,7 +4579,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

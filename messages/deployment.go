@@ -43,6 +43,15 @@ func (s *DeploymentSpec) Bounds() (replicas, least, most int) {
 	return replicas, int(s.GetMinReplicas()), int(s.GetMaxReplicas())
 }
 
+// Wanted returns the number of replicas without those that are preempted.
+func (s *DeploymentSpec) Wanted() uint32 {
+	return s.GetReplicas() - min(s.GetReplicas(), uint32(len(s.GetPreemptions())))
+}
+
+// Preempted reports whether all replicas of the deployment are preempted, so that only an operator
+// can start them.
+func (s *DeploymentSpec) Preempted() bool { return s.GetReplicas() > 0 && s.Wanted() == 0 }
+
 // LevelOf returns the wanted level of a replica.
 func (s *DeploymentSpec) LevelOf(replica string) Level {
 	if l := s.GetReplicaLevels()[replica]; l != Level_LEVEL_UNSPECIFIED {

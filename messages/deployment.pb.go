@@ -11,6 +11,8 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -22,6 +24,67 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+type PreemptionPhase int32
+
+const (
+	PreemptionPhase_PREEMPTION_PHASE_UNSPECIFIED PreemptionPhase = 0
+	PreemptionPhase_PREEMPTION_PHASE_FENCING     PreemptionPhase = 1 // the replica is to accept nothing new
+	PreemptionPhase_PREEMPTION_PHASE_MIGRATING   PreemptionPhase = 2 // its sequences migrate to another replica
+	PreemptionPhase_PREEMPTION_PHASE_FINISHING   PreemptionPhase = 3 // they may finish until the deadline
+	PreemptionPhase_PREEMPTION_PHASE_SAVING      PreemptionPhase = 4 // their KV blocks are copied to the tiers, and they are requeued
+	PreemptionPhase_PREEMPTION_PHASE_FREEING     PreemptionPhase = 5 // the replica stops, and its memory is freed
+	PreemptionPhase_PREEMPTION_PHASE_ENDED       PreemptionPhase = 6
+)
+
+// Enum value maps for PreemptionPhase.
+var (
+	PreemptionPhase_name = map[int32]string{
+		0: "PREEMPTION_PHASE_UNSPECIFIED",
+		1: "PREEMPTION_PHASE_FENCING",
+		2: "PREEMPTION_PHASE_MIGRATING",
+		3: "PREEMPTION_PHASE_FINISHING",
+		4: "PREEMPTION_PHASE_SAVING",
+		5: "PREEMPTION_PHASE_FREEING",
+		6: "PREEMPTION_PHASE_ENDED",
+	}
+	PreemptionPhase_value = map[string]int32{
+		"PREEMPTION_PHASE_UNSPECIFIED": 0,
+		"PREEMPTION_PHASE_FENCING":     1,
+		"PREEMPTION_PHASE_MIGRATING":   2,
+		"PREEMPTION_PHASE_FINISHING":   3,
+		"PREEMPTION_PHASE_SAVING":      4,
+		"PREEMPTION_PHASE_FREEING":     5,
+		"PREEMPTION_PHASE_ENDED":       6,
+	}
+)
+
+func (x PreemptionPhase) Enum() *PreemptionPhase {
+	p := new(PreemptionPhase)
+	*p = x
+	return p
+}
+
+func (x PreemptionPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PreemptionPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+}
+
+func (PreemptionPhase) Type() protoreflect.EnumType {
+	return &file_messages_deployment_proto_enumTypes[0]
+}
+
+func (x PreemptionPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PreemptionPhase.Descriptor instead.
+func (PreemptionPhase) EnumDescriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+}
 
 type DeploymentState int32
 
@@ -80,11 +143,11 @@ func (x DeploymentState) String() string {
 }
 
 func (DeploymentState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+	return file_messages_deployment_proto_enumTypes[1].Descriptor()
 }
 
 func (DeploymentState) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[0]
+	return &file_messages_deployment_proto_enumTypes[1]
 }
 
 func (x DeploymentState) Number() protoreflect.EnumNumber {
@@ -93,7 +156,7 @@ func (x DeploymentState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeploymentState.Descriptor instead.
 func (DeploymentState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
 }
 
 // DeploymentSpec (desired) is a deployment as the operator wants it. It is stored as JSON in the KV
@@ -136,7 +199,10 @@ type DeploymentSpec struct {
 	ReplicaLevels map[string]Level `protobuf:"bytes,22,rep,name=replica_levels,json=replicaLevels,proto3" json:"replica_levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=troupe.v1.Level"` // of single replicas by name; of the others: level
 	// Seconds without a request after which a deployment with min_replicas 0 goes to sleep; 0, the
 	// default: never.
-	IdleAfter     *uint32 `protobuf:"varint,23,opt,name=idle_after,json=idleAfter,proto3,oneof" json:"idle_after,omitempty"`
+	IdleAfter *uint32 `protobuf:"varint,23,opt,name=idle_after,json=idleAfter,proto3,oneof" json:"idle_after,omitempty"`
+	// Replicas that replicas.preempt has taken away. Each of them lowers the number of replicas by one,
+	// and the planner leaves the deployment alone, until models.scale or models.deploy sets `replicas`.
+	Preemptions   []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +398,244 @@ func (x *DeploymentSpec) GetIdleAfter() uint32 {
 	return 0
 }
 
+func (x *DeploymentSpec) GetPreemptions() []*Preemption {
+	if x != nil {
+		return x.Preemptions
+	}
+	return nil
+}
+
+// Preemption (desired): a replica stops, and its sequences continue elsewhere.
+type Preemption struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"` // until then, its sequences may finish
+	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`        // its weights are freed; otherwise they stay on the device
+	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`             // of the command
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`         // on which its memory is
+	Gpu           string                 `protobuf:"bytes,6,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Park          bool                   `protobuf:"varint,7,opt,name=park,proto3" json:"park,omitempty"` // its weights move to the host cache
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preemption) Reset() {
+	*x = Preemption{}
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preemption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preemption) ProtoMessage() {}
+
+func (x *Preemption) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
+func (*Preemption) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Preemption) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *Preemption) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Preemption) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
+}
+
+func (x *Preemption) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Preemption) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Preemption) GetGpu() string {
+	if x != nil {
+		return x.Gpu
+	}
+	return ""
+}
+
+func (x *Preemption) GetPark() bool {
+	if x != nil {
+		return x.Park
+	}
+	return false
+}
+
+// PreemptionStatus (report) is the progress of a preemption.
+type PreemptionStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Preemption    *Preemption            `protobuf:"bytes,1,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	Phase         PreemptionPhase        `protobuf:"varint,2,opt,name=phase,proto3,enum=troupe.v1.PreemptionPhase" json:"phase,omitempty"`
+	Sequences     *DepartureCounts       `protobuf:"bytes,3,opt,name=sequences,proto3" json:"sequences,omitempty"`
+	Times         []*PreemptionTime      `protobuf:"bytes,4,rep,name=times,proto3" json:"times,omitempty"`    // of the phases that were entered
+	Blocks        uint32                 `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"` // copied to the tiers
+	Detail        string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`  // what went wrong, and what that means for the sequences
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionStatus) Reset() {
+	*x = PreemptionStatus{}
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionStatus) ProtoMessage() {}
+
+func (x *PreemptionStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionStatus.ProtoReflect.Descriptor instead.
+func (*PreemptionStatus) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PreemptionStatus) GetPreemption() *Preemption {
+	if x != nil {
+		return x.Preemption
+	}
+	return nil
+}
+
+func (x *PreemptionStatus) GetPhase() PreemptionPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return PreemptionPhase_PREEMPTION_PHASE_UNSPECIFIED
+}
+
+func (x *PreemptionStatus) GetSequences() *DepartureCounts {
+	if x != nil {
+		return x.Sequences
+	}
+	return nil
+}
+
+func (x *PreemptionStatus) GetTimes() []*PreemptionTime {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *PreemptionStatus) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *PreemptionStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// PreemptionTime is the time that a preemption has spent in a phase.
+type PreemptionTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Phase         PreemptionPhase        `protobuf:"varint,1,opt,name=phase,proto3,enum=troupe.v1.PreemptionPhase" json:"phase,omitempty"`
+	Time          *durationpb.Duration   `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionTime) Reset() {
+	*x = PreemptionTime{}
+	mi := &file_messages_deployment_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionTime) ProtoMessage() {}
+
+func (x *PreemptionTime) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionTime.ProtoReflect.Descriptor instead.
+func (*PreemptionTime) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PreemptionTime) GetPhase() PreemptionPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return PreemptionPhase_PREEMPTION_PHASE_UNSPECIFIED
+}
+
+func (x *PreemptionTime) GetTime() *durationpb.Duration {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // FieldChange is a changed field of a deployment.
 type FieldChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -344,7 +648,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +660,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +673,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FieldChange) GetField() string {
@@ -404,7 +708,7 @@ type ApplyDeployment struct {
 
 func (x *ApplyDeployment) Reset() {
 	*x = ApplyDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +720,7 @@ func (x *ApplyDeployment) String() string {
 func (*ApplyDeployment) ProtoMessage() {}
 
 func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +733,7 @@ func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyDeployment.ProtoReflect.Descriptor instead.
 func (*ApplyDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ApplyDeployment) GetSpec() *DeploymentSpec {
@@ -456,7 +760,7 @@ type RemoveDeployment struct {
 
 func (x *RemoveDeployment) Reset() {
 	*x = RemoveDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +772,7 @@ func (x *RemoveDeployment) String() string {
 func (*RemoveDeployment) ProtoMessage() {}
 
 func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +785,7 @@ func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveDeployment.ProtoReflect.Descriptor instead.
 func (*RemoveDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RemoveDeployment) GetName() string {
@@ -501,7 +805,7 @@ type GetDeployment struct {
 
 func (x *GetDeployment) Reset() {
 	*x = GetDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +817,7 @@ func (x *GetDeployment) String() string {
 func (*GetDeployment) ProtoMessage() {}
 
 func (x *GetDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +830,7 @@ func (x *GetDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeployment.ProtoReflect.Descriptor instead.
 func (*GetDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetDeployment) GetName() string {
@@ -551,15 +855,16 @@ type DeploymentStatus struct {
 	RevisionShort string                 `protobuf:"bytes,10,opt,name=revision_short,json=revisionShort,proto3" json:"revision_short,omitempty"` // the first digits of revision_digest
 	// Replicas that serve with fewer KV blocks than they would have alone on their device:
 	// "kjv-0: 512 of 4096 KV blocks".
-	Squeezed      []string `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`
-	WaitingToWake uint32   `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
+	Squeezed      []string            `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`
+	WaitingToWake uint32              `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
+	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeploymentStatus) Reset() {
 	*x = DeploymentStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +876,7 @@ func (x *DeploymentStatus) String() string {
 func (*DeploymentStatus) ProtoMessage() {}
 
 func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +889,7 @@ func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentStatus.ProtoReflect.Descriptor instead.
 func (*DeploymentStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeploymentStatus) GetSpec() *DeploymentSpec {
@@ -671,6 +976,13 @@ func (x *DeploymentStatus) GetWaitingToWake() uint32 {
 	return 0
 }
 
+func (x *DeploymentStatus) GetPreemptions() []*PreemptionStatus {
+	if x != nil {
+		return x.Preemptions
+	}
+	return nil
+}
+
 // WakeModel (command, no answer; from a router to the deployments group of the node that leads the
 // deployment, and from the group to the deployment): requests wait for the model. It is repeated
 // each second while there are any, and sent once more with 0 when there are none.
@@ -685,7 +997,7 @@ type WakeModel struct {
 
 func (x *WakeModel) Reset() {
 	*x = WakeModel{}
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +1009,7 @@ func (x *WakeModel) String() string {
 func (*WakeModel) ProtoMessage() {}
 
 func (x *WakeModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +1022,7 @@ func (x *WakeModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeModel.ProtoReflect.Descriptor instead.
 func (*WakeModel) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WakeModel) GetName() string {
@@ -743,7 +1055,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +1067,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +1080,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
 }
 
 type ListDeploymentsResult struct {
@@ -780,7 +1092,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +1104,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +1117,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -827,7 +1139,7 @@ type GetDeploymentSpec struct {
 
 func (x *GetDeploymentSpec) Reset() {
 	*x = GetDeploymentSpec{}
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1151,7 @@ func (x *GetDeploymentSpec) String() string {
 func (*GetDeploymentSpec) ProtoMessage() {}
 
 func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1164,7 @@ func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetDeploymentSpec) GetName() string {
@@ -866,7 +1178,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xba\t\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xf3\t\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -895,7 +1207,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x05level\x18\x15 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12S\n" +
 	"\x0ereplica_levels\x18\x16 \x03(\v2,.troupe.v1.DeploymentSpec.ReplicaLevelsEntryR\rreplicaLevels\x12\"\n" +
 	"\n" +
-	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x1aR\n" +
+	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x127\n" +
+	"\vpreemptions\x18\x1d \x03(\v2\x15.troupe.v1.PreemptionR\vpreemptions\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
@@ -912,7 +1225,28 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0e_adapter_pagesB\x0f\n" +
 	"\r_max_adaptersB\x13\n" +
 	"\x11_max_adapter_rankB\r\n" +
-	"\v_idle_after\"G\n" +
+	"\v_idle_after\"\xbc\x01\n" +
+	"\n" +
+	"Preemption\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x126\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x12\n" +
+	"\x04drop\x18\x03 \x01(\bR\x04drop\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x10\n" +
+	"\x03gpu\x18\x06 \x01(\tR\x03gpu\x12\x12\n" +
+	"\x04park\x18\a \x01(\bR\x04park\"\x96\x02\n" +
+	"\x10PreemptionStatus\x125\n" +
+	"\n" +
+	"preemption\x18\x01 \x01(\v2\x15.troupe.v1.PreemptionR\n" +
+	"preemption\x120\n" +
+	"\x05phase\x18\x02 \x01(\x0e2\x1a.troupe.v1.PreemptionPhaseR\x05phase\x128\n" +
+	"\tsequences\x18\x03 \x01(\v2\x1a.troupe.v1.DepartureCountsR\tsequences\x12/\n" +
+	"\x05times\x18\x04 \x03(\v2\x19.troupe.v1.PreemptionTimeR\x05times\x12\x16\n" +
+	"\x06blocks\x18\x05 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"q\n" +
+	"\x0ePreemptionTime\x120\n" +
+	"\x05phase\x18\x01 \x01(\x0e2\x1a.troupe.v1.PreemptionPhaseR\x05phase\x12-\n" +
+	"\x04time\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04time\"G\n" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -923,7 +1257,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xb8\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xf7\x03\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -937,7 +1271,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0erevision_short\x18\n" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
 	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
-	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\"M\n" +
+	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
+	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\"M\n" +
 	"\tWakeModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
@@ -946,7 +1281,15 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\xdb\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xe8\x01\n" +
+	"\x0fPreemptionPhase\x12 \n" +
+	"\x1cPREEMPTION_PHASE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18PREEMPTION_PHASE_FENCING\x10\x01\x12\x1e\n" +
+	"\x1aPREEMPTION_PHASE_MIGRATING\x10\x02\x12\x1e\n" +
+	"\x1aPREEMPTION_PHASE_FINISHING\x10\x03\x12\x1b\n" +
+	"\x17PREEMPTION_PHASE_SAVING\x10\x04\x12\x1c\n" +
+	"\x18PREEMPTION_PHASE_FREEING\x10\x05\x12\x1a\n" +
+	"\x16PREEMPTION_PHASE_ENDED\x10\x06*\xdb\x02\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_PENDING\x10\x01\x12\x1a\n" +
@@ -972,41 +1315,57 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 	return file_messages_deployment_proto_rawDescData
 }
 
-var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_messages_deployment_proto_goTypes = []any{
-	(DeploymentState)(0),          // 0: troupe.v1.DeploymentState
-	(*DeploymentSpec)(nil),        // 1: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),           // 2: troupe.v1.FieldChange
-	(*ApplyDeployment)(nil),       // 3: troupe.v1.ApplyDeployment
-	(*RemoveDeployment)(nil),      // 4: troupe.v1.RemoveDeployment
-	(*GetDeployment)(nil),         // 5: troupe.v1.GetDeployment
-	(*DeploymentStatus)(nil),      // 6: troupe.v1.DeploymentStatus
-	(*WakeModel)(nil),             // 7: troupe.v1.WakeModel
-	(*ListDeployments)(nil),       // 8: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 9: troupe.v1.ListDeploymentsResult
-	(*GetDeploymentSpec)(nil),     // 10: troupe.v1.GetDeploymentSpec
-	nil,                           // 11: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	(PriorityClass)(0),            // 12: troupe.v1.PriorityClass
-	(Level)(0),                    // 13: troupe.v1.Level
-	(*ReplicaStatus)(nil),         // 14: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 15: troupe.v1.Refused
+	(PreemptionPhase)(0),          // 0: troupe.v1.PreemptionPhase
+	(DeploymentState)(0),          // 1: troupe.v1.DeploymentState
+	(*DeploymentSpec)(nil),        // 2: troupe.v1.DeploymentSpec
+	(*Preemption)(nil),            // 3: troupe.v1.Preemption
+	(*PreemptionStatus)(nil),      // 4: troupe.v1.PreemptionStatus
+	(*PreemptionTime)(nil),        // 5: troupe.v1.PreemptionTime
+	(*FieldChange)(nil),           // 6: troupe.v1.FieldChange
+	(*ApplyDeployment)(nil),       // 7: troupe.v1.ApplyDeployment
+	(*RemoveDeployment)(nil),      // 8: troupe.v1.RemoveDeployment
+	(*GetDeployment)(nil),         // 9: troupe.v1.GetDeployment
+	(*DeploymentStatus)(nil),      // 10: troupe.v1.DeploymentStatus
+	(*WakeModel)(nil),             // 11: troupe.v1.WakeModel
+	(*ListDeployments)(nil),       // 12: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 13: troupe.v1.ListDeploymentsResult
+	(*GetDeploymentSpec)(nil),     // 14: troupe.v1.GetDeploymentSpec
+	nil,                           // 15: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 16: troupe.v1.PriorityClass
+	(Level)(0),                    // 17: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*DepartureCounts)(nil),       // 19: troupe.v1.DepartureCounts
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*ReplicaStatus)(nil),         // 21: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 22: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	12, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	13, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
-	11, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	1,  // 3: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	1,  // 4: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	0,  // 5: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	14, // 6: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	15, // 7: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	13, // 8: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	16, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	17, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	15, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	3,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
+	18, // 4: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
+	3,  // 5: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
+	0,  // 6: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
+	19, // 7: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
+	5,  // 8: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
+	0,  // 9: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
+	20, // 10: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
+	2,  // 11: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	2,  // 12: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	1,  // 13: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	21, // 14: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	22, // 15: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	4,  // 16: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
+	17, // 17: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -1022,8 +1381,8 @@ func file_messages_deployment_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   11,
+			NumEnums:      2,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

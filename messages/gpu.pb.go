@@ -150,6 +150,7 @@ const (
 	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // the device no longer answers
 	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // memory errors that ECC could not correct
 	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an XID event after which the device needs a reset
+	QuarantineCause_QUARANTINE_CAUSE_HUNG        QuarantineCause = 5 // a step hung on it or gave a wrong answer, and its self-test failed or hung too
 )
 
 // Enum value maps for QuarantineCause.
@@ -160,6 +161,7 @@ var (
 		2: "QUARANTINE_CAUSE_DEVICE_LOST",
 		3: "QUARANTINE_CAUSE_MEMORY",
 		4: "QUARANTINE_CAUSE_XID",
+		5: "QUARANTINE_CAUSE_HUNG",
 	}
 	QuarantineCause_value = map[string]int32{
 		"QUARANTINE_CAUSE_UNSPECIFIED": 0,
@@ -167,6 +169,7 @@ var (
 		"QUARANTINE_CAUSE_DEVICE_LOST": 2,
 		"QUARANTINE_CAUSE_MEMORY":      3,
 		"QUARANTINE_CAUSE_XID":         4,
+		"QUARANTINE_CAUSE_HUNG":        5,
 	}
 )
 
@@ -1167,6 +1170,7 @@ type GpuStatus struct {
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
 	Switch         *GpuSwitch             `protobuf:"bytes,27,opt,name=switch,proto3" json:"switch,omitempty"`   // in progress, or the last one since the actor started
+	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`     // of its replicas
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1316,6 +1320,13 @@ func (x *GpuStatus) GetWeights() []*GpuWeights {
 func (x *GpuStatus) GetSwitch() *GpuSwitch {
 	if x != nil {
 		return x.Switch
+	}
+	return nil
+}
+
+func (x *GpuStatus) GetTurns() []*GpuTurns {
+	if x != nil {
+		return x.Turns
 	}
 	return nil
 }
@@ -1573,6 +1584,99 @@ func (*SwitchGpuResult_Begun) isSwitchGpuResult_Outcome() {}
 
 func (*SwitchGpuResult_Refused) isSwitchGpuResult_Outcome() {}
 
+// GpuTurns (report) is how a replica shares the time of a device.
+type GpuTurns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // idle, waiting, holding, open, recalled, overdue or expected; see core/turns
+	Weight        float64                `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	Turns         uint64                 `protobuf:"varint,4,opt,name=turns,proto3" json:"turns,omitempty"`     // granted since it joined; a replica with the device to itself needs one
+	Waited        *durationpb.Duration   `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`    // for these turns
+	Share         float64                `protobuf:"fixed64,6,opt,name=share,proto3" json:"share,omitempty"`    // of the device's time in which it ran steps, lately
+	Overdue       uint64                 `protobuf:"varint,7,opt,name=overdue,proto3" json:"overdue,omitempty"` // turns that lasted far longer than expected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuTurns) Reset() {
+	*x = GpuTurns{}
+	mi := &file_messages_gpu_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuTurns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuTurns) ProtoMessage() {}
+
+func (x *GpuTurns) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuTurns.ProtoReflect.Descriptor instead.
+func (*GpuTurns) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GpuTurns) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *GpuTurns) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *GpuTurns) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *GpuTurns) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetOverdue() uint64 {
+	if x != nil {
+		return x.Overdue
+	}
+	return 0
+}
+
 // GpuWeights (report) is a copy of weights on a device.
 type GpuWeights struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1592,7 +1696,7 @@ type GpuWeights struct {
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1708,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1721,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -1703,7 +1807,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1819,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1832,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -1772,7 +1876,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1888,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1901,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1852,7 +1956,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1968,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1981,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1989,7 +2093,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2105,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2118,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2045,7 +2149,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2161,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2174,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2120,7 +2224,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2236,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2249,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -2180,7 +2284,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2296,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2309,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -2236,7 +2340,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2352,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2365,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2323,7 +2427,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2439,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2452,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2379,7 +2483,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2495,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2508,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2468,7 +2572,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2584,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2597,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2531,7 +2635,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2647,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2660,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2619,7 +2723,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2735,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2748,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2655,6 +2759,60 @@ func (x *DeviceFailed) GetLease() string {
 }
 
 func (x *DeviceFailed) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// DeviceSuspected (event, from a replica to the gpu actor of its device): a step has hung for long,
+// or gave a wrong answer. The device is tested.
+type DeviceSuspected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the replica
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceSuspected) Reset() {
+	*x = DeviceSuspected{}
+	mi := &file_messages_gpu_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceSuspected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceSuspected) ProtoMessage() {}
+
+func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
+func (*DeviceSuspected) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DeviceSuspected) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *DeviceSuspected) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
@@ -2674,7 +2832,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2844,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2857,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2741,13 +2899,14 @@ type KVReport struct {
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
 	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                  // the replica is on standby: all blocks beyond min_blocks may be taken back
+	StepTime      *durationpb.Duration   `protobuf:"bytes,8,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"` // of all steps of the replica's incarnation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2918,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2931,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2824,6 +2983,13 @@ func (x *KVReport) GetStandby() bool {
 	return false
 }
 
+func (x *KVReport) GetStepTime() *durationpb.Duration {
+	if x != nil {
+		return x.StepTime
+	}
+	return nil
+}
+
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
 // number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
@@ -2837,7 +3003,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +3015,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +3028,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2899,7 +3065,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3077,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3090,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2960,7 +3126,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3138,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3151,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3087,7 +3253,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x84\x05\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xaf\x05\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -3109,7 +3275,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
 	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
-	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\"\xd7\x01\n" +
+	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\x12)\n" +
+	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\"\xd7\x01\n" +
 	"\tGpuSwitch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
@@ -3129,7 +3296,15 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
 	"\x05begun\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\x05begun\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xb2\x02\n" +
+	"\aoutcome\"\xcb\x01\n" +
+	"\bGpuTurns\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
+	"\x05turns\x18\x04 \x01(\x04R\x05turns\x121\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x14\n" +
+	"\x05share\x18\x06 \x01(\x01R\x05share\x12\x18\n" +
+	"\aoverdue\x18\a \x01(\x04R\aoverdue\"\xb2\x02\n" +
 	"\n" +
 	"GpuWeights\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
@@ -3227,12 +3402,15 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\fDeviceFailed\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"?\n" +
+	"\x0fDeviceSuspected\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"`\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\x85\x02\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xbd\x02\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -3241,7 +3419,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\rwanted_blocks\x18\x04 \x01(\rR\fwantedBlocks\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
-	"\astandby\x18\a \x01(\bR\astandby\"R\n" +
+	"\astandby\x18\a \x01(\bR\astandby\x126\n" +
+	"\tstep_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bstepTime\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -3266,13 +3445,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
 	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
-	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\xc6\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_DEVICE_LOST\x10\x02\x12\x1b\n" +
 	"\x17QUARANTINE_CAUSE_MEMORY\x10\x03\x12\x18\n" +
-	"\x14QUARANTINE_CAUSE_XID\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14QUARANTINE_CAUSE_XID\x10\x04\x12\x19\n" +
+	"\x15QUARANTINE_CAUSE_HUNG\x10\x05B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_gpu_proto_rawDescOnce sync.Once
@@ -3287,7 +3467,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -3307,79 +3487,84 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*GpuSwitch)(nil),             // 15: troupe.v1.GpuSwitch
 	(*SwitchGpu)(nil),             // 16: troupe.v1.SwitchGpu
 	(*SwitchGpuResult)(nil),       // 17: troupe.v1.SwitchGpuResult
-	(*GpuWeights)(nil),            // 18: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 19: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 20: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 21: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 22: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 23: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 24: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 25: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 26: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 27: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 28: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 29: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 30: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 31: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 32: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 33: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 34: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 35: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 36: troupe.v1.GrowKV
-	(*Refused)(nil),               // 37: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(Level)(0),                    // 39: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 41: troupe.v1.PriorityClass
+	(*GpuTurns)(nil),              // 18: troupe.v1.GpuTurns
+	(*GpuWeights)(nil),            // 19: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 20: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 21: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 22: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 23: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 24: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 25: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 26: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 27: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 28: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 29: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 30: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 31: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 32: troupe.v1.DeviceFailed
+	(*DeviceSuspected)(nil),       // 33: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 34: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 35: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 36: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 37: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 38: troupe.v1.GrowKV
+	(*Refused)(nil),               // 39: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(Level)(0),                    // 41: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 43: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	37, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	39, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	37, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	38, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	38, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	38, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	38, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	39, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	40, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	40, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	40, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	40, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
 	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	37, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	39, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	32, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	20, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	21, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	23, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	19, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	18, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	34, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	21, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	22, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	24, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	20, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	19, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
 	15, // 19: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
-	1,  // 20: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
-	9,  // 21: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	38, // 22: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
-	14, // 23: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	37, // 24: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	39, // 25: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	40, // 26: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	2,  // 27: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	40, // 28: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	40, // 29: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	22, // 30: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	40, // 31: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	24, // 32: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 33: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	37, // 34: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 35: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	37, // 36: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 37: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	37, // 38: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	41, // 39: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	40, // 40: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	37, // 41: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	18, // 20: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
+	1,  // 21: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
+	9,  // 22: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
+	40, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	14, // 24: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	39, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	40, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	41, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	42, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	2,  // 29: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	42, // 30: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	42, // 31: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	23, // 32: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	42, // 33: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	25, // 34: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 35: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	39, // 36: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 37: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	39, // 38: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 39: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	39, // 40: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	43, // 41: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	42, // 42: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	40, // 43: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	39, // 44: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3404,16 +3589,16 @@ func file_messages_gpu_proto_init() {
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[18].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[23].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[19].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[26].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[27].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[28].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3423,7 +3608,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

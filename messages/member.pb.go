@@ -348,6 +348,7 @@ type MembersChanged struct {
 	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
 	Left          []*Member              `protobuf:"bytes,2,rep,name=left,proto3" json:"left,omitempty"`         // since the last event
 	Draining      []string               `protobuf:"bytes,3,rep,name=draining,proto3" json:"draining,omitempty"` // names of nodes that an operator drains
+	Departed      []*DepartedMember      `protobuf:"bytes,4,rep,name=departed,proto3" json:"departed,omitempty"` // recently, and not back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -403,6 +404,66 @@ func (x *MembersChanged) GetDraining() []string {
 	return nil
 }
 
+func (x *MembersChanged) GetDeparted() []*DepartedMember {
+	if x != nil {
+		return x.Departed
+	}
+	return nil
+}
+
+// DepartedMember is a member that has left or was lost.
+type DepartedMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DepartedMember) Reset() {
+	*x = DepartedMember{}
+	mi := &file_messages_member_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DepartedMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DepartedMember) ProtoMessage() {}
+
+func (x *DepartedMember) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_member_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DepartedMember.ProtoReflect.Descriptor instead.
+func (*DepartedMember) Descriptor() ([]byte, []int) {
+	return file_messages_member_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DepartedMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DepartedMember) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
 var File_messages_member_proto protoreflect.FileDescriptor
 
 const file_messages_member_proto_rawDesc = "" +
@@ -429,11 +490,15 @@ const file_messages_member_proto_rawDesc = "" +
 	"\x06member\x18\x02 \x01(\tR\x06member\":\n" +
 	"\bNodeSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bdraining\x18\x02 \x01(\bR\bdraining\"\x80\x01\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xb7\x01\n" +
 	"\x0eMembersChanged\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.troupe.v1.MemberR\amembers\x12%\n" +
 	"\x04left\x18\x02 \x03(\v2\x11.troupe.v1.MemberR\x04left\x12\x1a\n" +
-	"\bdraining\x18\x03 \x03(\tR\bdraining*\x88\x01\n" +
+	"\bdraining\x18\x03 \x03(\tR\bdraining\x125\n" +
+	"\bdeparted\x18\x04 \x03(\v2\x19.troupe.v1.DepartedMemberR\bdeparted\"]\n" +
+	"\x0eDepartedMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\tlast_seen\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen*\x88\x01\n" +
 	"\vMemberState\x12\x1c\n" +
 	"\x18MEMBER_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fMEMBER_STATE_UP\x10\x01\x12\x18\n" +
@@ -454,25 +519,28 @@ func file_messages_member_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_member_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_member_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_messages_member_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_messages_member_proto_goTypes = []any{
 	(MemberState)(0),              // 0: troupe.v1.MemberState
 	(*Member)(nil),                // 1: troupe.v1.Member
 	(*Lease)(nil),                 // 2: troupe.v1.Lease
 	(*NodeSpec)(nil),              // 3: troupe.v1.NodeSpec
 	(*MembersChanged)(nil),        // 4: troupe.v1.MembersChanged
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*DepartedMember)(nil),        // 5: troupe.v1.DepartedMember
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 }
 var file_messages_member_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Member.state:type_name -> troupe.v1.MemberState
-	5, // 1: troupe.v1.Member.started:type_name -> google.protobuf.Timestamp
+	6, // 1: troupe.v1.Member.started:type_name -> google.protobuf.Timestamp
 	1, // 2: troupe.v1.MembersChanged.members:type_name -> troupe.v1.Member
 	1, // 3: troupe.v1.MembersChanged.left:type_name -> troupe.v1.Member
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 4: troupe.v1.MembersChanged.departed:type_name -> troupe.v1.DepartedMember
+	6, // 5: troupe.v1.DepartedMember.last_seen:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_messages_member_proto_init() }
@@ -486,7 +554,7 @@ func file_messages_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_member_proto_rawDesc), len(file_messages_member_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,6 +11,8 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1256,6 +1258,207 @@ func (x *ReplicaDrained) GetReplica() string {
 	return ""
 }
 
+// SaveSequences (command, to the replicas group, which forwards it): run no further step, copy the
+// KV blocks to the tiers, and interrupt all sequences with REASON_PREEMPTED, then send
+// SequencesSaved. A repeated command gets the same answer.
+type SaveSequences struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSequences) Reset() {
+	*x = SaveSequences{}
+	mi := &file_messages_replica_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSequences) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSequences) ProtoMessage() {}
+
+func (x *SaveSequences) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSequences.ProtoReflect.Descriptor instead.
+func (*SaveSequences) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SaveSequences) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SaveSequences) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// SequencesSaved (event): the sessions of all sequences have been interrupted.
+type SequencesSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"` // copied to the tiers
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`  // why not all blocks were copied; empty if they were
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SequencesSaved) Reset() {
+	*x = SequencesSaved{}
+	mi := &file_messages_replica_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SequencesSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SequencesSaved) ProtoMessage() {}
+
+func (x *SequencesSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SequencesSaved.ProtoReflect.Descriptor instead.
+func (*SequencesSaved) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SequencesSaved) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SequencesSaved) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *SequencesSaved) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// DepartureCounts counts the sequences that left a replica since it was drained.
+type DepartureCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migrated      uint32                 `protobuf:"varint,1,opt,name=migrated,proto3" json:"migrated,omitempty"`
+	Finished      uint32                 `protobuf:"varint,2,opt,name=finished,proto3" json:"finished,omitempty"`
+	Requeued      uint32                 `protobuf:"varint,3,opt,name=requeued,proto3" json:"requeued,omitempty"` // interrupted; their sessions wait for another replica
+	Saved         uint32                 `protobuf:"varint,4,opt,name=saved,proto3" json:"saved,omitempty"`       // of those, with their KV blocks in a tier
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DepartureCounts) Reset() {
+	*x = DepartureCounts{}
+	mi := &file_messages_replica_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DepartureCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DepartureCounts) ProtoMessage() {}
+
+func (x *DepartureCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DepartureCounts.ProtoReflect.Descriptor instead.
+func (*DepartureCounts) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DepartureCounts) GetMigrated() uint32 {
+	if x != nil {
+		return x.Migrated
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetFinished() uint32 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetRequeued() uint32 {
+	if x != nil {
+		return x.Requeued
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetSaved() uint32 {
+	if x != nil {
+		return x.Saved
+	}
+	return 0
+}
+
 // GetReplica (query) is answered by ReplicaStatus.
 type GetReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1266,7 +1469,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1481,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1494,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1352,17 +1555,22 @@ type ReplicaStatus struct {
 	KvOffloadReady       bool                   `protobuf:"varint,53,opt,name=kv_offload_ready,json=kvOffloadReady,proto3" json:"kv_offload_ready,omitempty"`                   // the weights are fingerprinted, so that blocks can be offloaded and restored
 	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of the loaded weights
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
-	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
-	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
-	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
+	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`     // with FAILED: the revision of the files in the folder, if it is not the deployment's
+	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                      // with FAILED
+	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                    // ACTIVE, or STANDBY in state STANDBY; unspecified before
+	StepTime             *durationpb.Duration   `protobuf:"bytes,100,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"`                   // of all steps
+	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`           // why the serving replica could not be reloaded: its files are missing or changed
+	Departures           *DepartureCounts       `protobuf:"bytes,95,opt,name=departures,proto3" json:"departures,omitempty"`                                // while it drains
+	Fault                *ReplicaFault          `protobuf:"bytes,90,opt,name=fault,proto3" json:"fault,omitempty"`                                          // unset: its steps end in time, and its canary gives the expected token
+	HungSteps            uint64                 `protobuf:"varint,91,opt,name=hung_steps,json=hungSteps,proto3" json:"hung_steps,omitempty"`                // steps that took far longer than expected
+	CanaryFailures       uint64                 `protobuf:"varint,92,opt,name=canary_failures,json=canaryFailures,proto3" json:"canary_failures,omitempty"` // canaries that gave another token than the first, or crashed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1582,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1595,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1747,11 +1955,116 @@ func (x *ReplicaStatus) GetLevel() Level {
 	return Level_LEVEL_UNSPECIFIED
 }
 
+func (x *ReplicaStatus) GetStepTime() *durationpb.Duration {
+	if x != nil {
+		return x.StepTime
+	}
+	return nil
+}
+
 func (x *ReplicaStatus) GetFolderFault() string {
 	if x != nil {
 		return x.FolderFault
 	}
 	return ""
+}
+
+func (x *ReplicaStatus) GetDepartures() *DepartureCounts {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
+}
+
+func (x *ReplicaStatus) GetFault() *ReplicaFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *ReplicaStatus) GetHungSteps() uint64 {
+	if x != nil {
+		return x.HungSteps
+	}
+	return 0
+}
+
+func (x *ReplicaStatus) GetCanaryFailures() uint64 {
+	if x != nil {
+		return x.CanaryFailures
+	}
+	return 0
+}
+
+// ReplicaFault (report): a step of the replica hangs, or its canary gave a wrong answer. Routers avoid
+// the replica, and its sequences continue elsewhere.
+type ReplicaFault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Detail        string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`     // the deployment replaces the replica
+	Corrupt       bool                   `protobuf:"varint,4,opt,name=corrupt,proto3" json:"corrupt,omitempty"` // its answers are wrong, so its weights are not used again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaFault) Reset() {
+	*x = ReplicaFault{}
+	mi := &file_messages_replica_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaFault) ProtoMessage() {}
+
+func (x *ReplicaFault) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaFault.ProtoReflect.Descriptor instead.
+func (*ReplicaFault) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReplicaFault) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ReplicaFault) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReplicaFault) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *ReplicaFault) GetCorrupt() bool {
+	if x != nil {
+		return x.Corrupt
+	}
+	return false
 }
 
 // EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
@@ -1765,7 +2078,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +2090,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +2103,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1820,7 +2133,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2145,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2158,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1888,7 +2201,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2213,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2226,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -2002,7 +2315,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2327,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2340,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2111,7 +2424,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2436,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2449,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2162,7 +2475,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2487,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2500,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2208,7 +2521,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2533,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2546,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{24}
+	return file_messages_replica_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2261,7 +2574,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2356,11 +2669,26 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12&\n" +
 	"\x05level\x18\x04 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\"r\n" +
+	"\rSaveSequences\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"Z\n" +
+	"\x0eSequencesSaved\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"{\n" +
+	"\x0fDepartureCounts\x12\x1a\n" +
+	"\bmigrated\x18\x01 \x01(\rR\bmigrated\x12\x1a\n" +
+	"\bfinished\x18\x02 \x01(\rR\bfinished\x12\x1a\n" +
+	"\brequeued\x18\x03 \x01(\rR\brequeued\x12\x14\n" +
+	"\x05saved\x18\x04 \x01(\rR\x05saved\"+\n" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xc7\x10\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2420,8 +2748,21 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
-	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
-	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
+	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x126\n" +
+	"\tstep_time\x18d \x01(\v2\x19.google.protobuf.DurationR\bstepTime\x12!\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\x12:\n" +
+	"\n" +
+	"departures\x18_ \x01(\v2\x1a.troupe.v1.DepartureCountsR\n" +
+	"departures\x12-\n" +
+	"\x05fault\x18Z \x01(\v2\x17.troupe.v1.ReplicaFaultR\x05fault\x12\x1d\n" +
+	"\n" +
+	"hung_steps\x18[ \x01(\x04R\thungSteps\x12'\n" +
+	"\x0fcanary_failures\x18\\ \x01(\x04R\x0ecanaryFailures\"\x88\x01\n" +
+	"\fReplicaFault\x12\x16\n" +
+	"\x06detail\x18\x01 \x01(\tR\x06detail\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\x12\x18\n" +
+	"\acorrupt\x18\x04 \x01(\bR\acorrupt\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
 	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
@@ -2480,84 +2821,94 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_messages_replica_proto_goTypes = []any{
-	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
-	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
-	(*StartReplica)(nil),         // 2: troupe.v1.StartReplica
-	(*StartReplicaResult)(nil),   // 3: troupe.v1.StartReplicaResult
-	(*ReplicaStarted)(nil),       // 4: troupe.v1.ReplicaStarted
-	(*StopReplica)(nil),          // 5: troupe.v1.StopReplica
-	(*StopReplicaResult)(nil),    // 6: troupe.v1.StopReplicaResult
-	(*ReplicaStopped)(nil),       // 7: troupe.v1.ReplicaStopped
-	(*RestartReplica)(nil),       // 8: troupe.v1.RestartReplica
-	(*RestartReplicaResult)(nil), // 9: troupe.v1.RestartReplicaResult
-	(*ListReplicas)(nil),         // 10: troupe.v1.ListReplicas
-	(*ListReplicasResult)(nil),   // 11: troupe.v1.ListReplicasResult
-	(*ReplicaChanged)(nil),       // 12: troupe.v1.ReplicaChanged
-	(*ConfirmRevision)(nil),      // 13: troupe.v1.ConfirmRevision
-	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
-	(*SetReplicaLevel)(nil),      // 15: troupe.v1.SetReplicaLevel
-	(*ReplicaDrained)(nil),       // 16: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 17: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 18: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 19: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 20: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 21: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 22: troupe.v1.RunStepResult
-	(*StepAborted)(nil),          // 23: troupe.v1.StepAborted
-	(*StepDone)(nil),             // 24: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 25: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 26: troupe.v1.PriorityClass
-	(Level)(0),                   // 27: troupe.v1.Level
-	(*ActorRef)(nil),             // 28: troupe.v1.ActorRef
-	(*Refused)(nil),              // 29: troupe.v1.Refused
-	(WeightsFate)(0),             // 30: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),        // 31: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 32: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 33: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 34: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 35: troupe.v1.TokenLogprobs
+	(ReplicaState)(0),             // 0: troupe.v1.ReplicaState
+	(*ReplicaSpec)(nil),           // 1: troupe.v1.ReplicaSpec
+	(*StartReplica)(nil),          // 2: troupe.v1.StartReplica
+	(*StartReplicaResult)(nil),    // 3: troupe.v1.StartReplicaResult
+	(*ReplicaStarted)(nil),        // 4: troupe.v1.ReplicaStarted
+	(*StopReplica)(nil),           // 5: troupe.v1.StopReplica
+	(*StopReplicaResult)(nil),     // 6: troupe.v1.StopReplicaResult
+	(*ReplicaStopped)(nil),        // 7: troupe.v1.ReplicaStopped
+	(*RestartReplica)(nil),        // 8: troupe.v1.RestartReplica
+	(*RestartReplicaResult)(nil),  // 9: troupe.v1.RestartReplicaResult
+	(*ListReplicas)(nil),          // 10: troupe.v1.ListReplicas
+	(*ListReplicasResult)(nil),    // 11: troupe.v1.ListReplicasResult
+	(*ReplicaChanged)(nil),        // 12: troupe.v1.ReplicaChanged
+	(*ConfirmRevision)(nil),       // 13: troupe.v1.ConfirmRevision
+	(*DrainReplica)(nil),          // 14: troupe.v1.DrainReplica
+	(*SetReplicaLevel)(nil),       // 15: troupe.v1.SetReplicaLevel
+	(*ReplicaDrained)(nil),        // 16: troupe.v1.ReplicaDrained
+	(*SaveSequences)(nil),         // 17: troupe.v1.SaveSequences
+	(*SequencesSaved)(nil),        // 18: troupe.v1.SequencesSaved
+	(*DepartureCounts)(nil),       // 19: troupe.v1.DepartureCounts
+	(*GetReplica)(nil),            // 20: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),         // 21: troupe.v1.ReplicaStatus
+	(*ReplicaFault)(nil),          // 22: troupe.v1.ReplicaFault
+	(*EngineReady)(nil),           // 23: troupe.v1.EngineReady
+	(*RunStep)(nil),               // 24: troupe.v1.RunStep
+	(*StepSequence)(nil),          // 25: troupe.v1.StepSequence
+	(*RunStepResult)(nil),         // 26: troupe.v1.RunStepResult
+	(*StepAborted)(nil),           // 27: troupe.v1.StepAborted
+	(*StepDone)(nil),              // 28: troupe.v1.StepDone
+	(*SampledToken)(nil),          // 29: troupe.v1.SampledToken
+	(PriorityClass)(0),            // 30: troupe.v1.PriorityClass
+	(Level)(0),                    // 31: troupe.v1.Level
+	(*ActorRef)(nil),              // 32: troupe.v1.ActorRef
+	(*Refused)(nil),               // 33: troupe.v1.Refused
+	(WeightsFate)(0),              // 34: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),         // 35: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),           // 36: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),         // 37: troupe.v1.AdapterCounts
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*SamplingParams)(nil),        // 40: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),         // 41: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	26, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
-	27, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
+	30, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	31, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
 	1,  // 2: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	28, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	32, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 4: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	29, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	28, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	33, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	32, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 7: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	30, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	34, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
 	7,  // 9: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	29, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	33, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 11: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	29, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	28, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	33, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	32, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 14: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	29, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	18, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	29, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	27, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
+	33, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	21, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	33, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	31, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
 	0,  // 19: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	28, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	31, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	32, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	33, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	29, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	27, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	21, // 26: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	34, // 27: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	24, // 28: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	29, // 29: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	23, // 30: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	25, // 31: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	35, // 32: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	32, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	35, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	36, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	37, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	33, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	31, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	38, // 26: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
+	19, // 27: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
+	22, // 28: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
+	39, // 29: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
+	25, // 30: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	40, // 31: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	28, // 32: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	33, // 33: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	27, // 34: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	29, // 35: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	41, // 36: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2581,7 +2932,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[21].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[25].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -2592,7 +2943,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,7 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	_ "google.golang.org/protobuf/types/known/durationpb"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -870,8 +870,10 @@ type SubmitSequence struct {
 	Sequence       *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Output         []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"`                               // the output that the client has seen
 	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed the output; empty: any
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Since the session was first routed, if it was submitted before. It keeps its place in the queue.
+	Waited        *durationpb.Duration `protobuf:"bytes,29,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitSequence) Reset() {
@@ -930,6 +932,13 @@ func (x *SubmitSequence) GetRevisionDigest() string {
 		return x.RevisionDigest
 	}
 	return ""
+}
+
+func (x *SubmitSequence) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
 }
 
 type SubmitSequenceResult struct {
@@ -1583,13 +1592,14 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"\xa5\x01\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"\xd8\x01\n" +
 	"\x0eSubmitSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\x12\x16\n" +
 	"\x06output\x18\x03 \x03(\rR\x06output\x12'\n" +
-	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\"\xcd\x01\n" +
+	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\x121\n" +
+	"\x06waited\x18\x1d \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xcd\x01\n" +
 	"\x14SubmitSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12 \n" +
@@ -1679,6 +1689,7 @@ var file_messages_sequence_proto_goTypes = []any{
 	(*AdapterSpec)(nil),           // 23: troupe.v1.AdapterSpec
 	(*Refused)(nil),               // 24: troupe.v1.Refused
 	(*ActorRef)(nil),              // 25: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 }
 var file_messages_sequence_proto_depIdxs = []int32{
 	3,  // 0: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
@@ -1696,17 +1707,18 @@ var file_messages_sequence_proto_depIdxs = []int32{
 	7,  // 12: troupe.v1.RouteSequenceResult.waiting:type_name -> troupe.v1.RouteWaiting
 	25, // 13: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
 	2,  // 14: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	12, // 15: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	24, // 16: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	14, // 17: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 18: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	15, // 19: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	24, // 20: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	26, // 15: troupe.v1.SubmitSequence.waited:type_name -> google.protobuf.Duration
+	12, // 16: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	24, // 17: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	14, // 18: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 19: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	15, // 20: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	24, // 21: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }

@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/security"
 	"troupe/core/hbm"
 	"troupe/core/kv"
+	"troupe/core/replica"
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/gateway/apikey"
@@ -42,6 +43,8 @@ type Config struct {
 	// KVReserve is the share of a GPU's memory that is reserved for KV blocks, by the GPU's name
 	// ("gpu-0"). The name "" applies to all GPUs without an entry; default hbm.DefaultKVReserve.
 	KVReserve map[string]float64
+	// Watch bounds the steps of replicas, and sets the interval of canaries; nil: replica.DefaultWatch.
+	Watch *replica.Watch
 	// Roots are the folders that models and adapters may be read from.
 	Roots modelfile.Roots
 	// TrustedProxies are networks of proxies whose X-Forwarded-For and Forwarded headers name the
@@ -133,6 +136,9 @@ func (c Config) withDefaults() Config {
 	c.Tiers.Watermark = cmp.Or(c.Tiers.Watermark, kv.DefaultWatermark)
 	c.Tiers.Policy = cmp.Or(c.Tiers.Policy, kv.DefaultPolicy)
 	c.Runtime = supervise.OrSystem(c.Runtime)
+	if c.Watch == nil {
+		c.Watch = &replica.DefaultWatch
+	}
 	if c.Instance == "" {
 		c.Instance = c.Runtime.ID()
 	}

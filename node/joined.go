@@ -116,7 +116,9 @@ func (c *joined) openMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.nodes = &membership.Nodes{Self: c.cfg.Name, Live: c.members.Live, Drained: &c.drained}
+	c.nodes = &membership.Nodes{
+		Self: c.cfg.Name, Live: c.members.Live, Departed: c.members.Departed, Drained: &c.drained,
+	}
 	c.availability = &availability.Store{
 		Server: c.bus, Members: c.members, Lost: c.store.Lost, Runtime: c.cfg.Runtime,
 	}

@@ -29,6 +29,8 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_nats_", "NATS"},
 	{"troupe_audit_", "Audit log"},
 	{"troupe_sequences_", "Sequences"},
+	{"troupe_replica_", "Replicas"},
+	{"troupe_turns_", "Turns of replicas on their GPU"},
 	{"troupe_adapter_", "Adapters"},
 	{"troupe_kv_", "KV tiers"},
 	{"troupe_kv_remote_", "KV blocks of other nodes"},

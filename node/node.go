@@ -77,7 +77,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.parts.cfg.Deployments {
 		for {
 			d, err := n.parts.control.Deployment(ctx, spec.GetName())
-			if err == nil && schedule.RestOf(d.GetSpec().Bounds()) != schedule.Awake {
+			if err == nil && (schedule.RestOf(d.GetSpec().Bounds()) != schedule.Awake || d.GetSpec().Preempted()) {
 				break
 			}
 			if err == nil && len(d.GetReplicas()) > 0 &&

@@ -83,6 +83,7 @@ func (p *parts) composeBackend(context.Context) error {
 			AdapterBackend:    adapters,
 			ReplicaBackend: &backend.ReplicaControl{
 				System: p.system, Members: p.members.Live, Deployments: deployments.Deployments,
+				Update: deployments.Update,
 			},
 			GPUBackend: &backend.GPUControl{System: p.system, Members: p.members.Live},
 			KVBackend: &backend.KVControl{
@@ -119,7 +120,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Open: p.tiers, Plane: p.bulk, OnCopied: p.copies.Observe,
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
-	leases := membership.Leases{Members: p.members}
+	leases := membership.Leases{Node: p.cfg.Name, Members: p.members}
 	images := hierarchy.HostCache{
 		Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Disk: p.gpus.DiskImages(),
 		DiskBudget: p.cfg.WeightsDiskBytes, Publish: p.publish, Plane: p.bulk,
@@ -133,7 +134,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
-			AdapterHostBytes: p.cfg.AdapterHostBytes,
+			AdapterHostBytes: p.cfg.AdapterHostBytes, Watch: *p.cfg.Watch, Publish: p.publish,
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,

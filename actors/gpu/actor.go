@@ -61,7 +61,7 @@ type Config struct {
 // Props returns the props of a gpu actor.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	shared := &sharedState{quarantine: quarantine.New()}
+	shared := &sharedState{quarantine: quarantine.New(), uses: make(map[string]*use)}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &device{Config: cfg, sharedState: shared, incarnation: incarnation, switches: switching.New()}
@@ -71,8 +71,10 @@ func Props(cfg Config) *actor.Props {
 // sharedState is shared by all incarnations of the actor.
 type sharedState struct {
 	quarantine *quarantine.Machine
-	jobs       sync.WaitGroup // loads and unloads in flight
-	attempt    uint64         // number of the last resize or copy of weights
+	jobs       sync.WaitGroup  // loads and unloads in flight
+	attempt    uint64          // number of the last resize or copy of weights
+	granted    uint64          // number of the last turn
+	uses       map[string]*use // by replica
 }
 
 type device struct {
@@ -84,8 +86,9 @@ type device struct {
 
 	changes sync.WaitGroup // allocations, resizes and leases in flight
 
-	hbm    *actor.PID
-	memory *core.Memory
+	hbm     *actor.PID
+	memory  *core.Memory
+	sharing sharing
 
 	switches   *switching.Machine
 	lastSwitch *messages.GpuSwitch     // in progress, or the last one; nil: none
@@ -120,6 +123,14 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onImage(ctx, msg)
 	case *imageTimeout:
 		d.onImageTimeout(ctx, msg)
+	case *messages.RequestTurn:
+		d.onRequestTurn(ctx, msg)
+	case *messages.TurnEnded:
+		d.onTurnEnded(ctx, msg)
+	case *turnTimeout:
+		d.onTurnTimeout(ctx, msg)
+	case *actor.Terminated:
+		d.onTerminated(ctx, msg)
 	case *messages.KVReport:
 		d.onReport(ctx, msg)
 	case *messages.KVShrunk:
@@ -142,6 +153,8 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onObserved(ctx, msg)
 	case *messages.DeviceFailed:
 		d.onDeviceFailed(ctx, msg)
+	case *messages.DeviceSuspected:
+		d.performHealth(ctx, d.quarantine.Suspect(msg.GetDetail(), supervise.Now(ctx)))
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
 	case *messages.SwitchGpu:

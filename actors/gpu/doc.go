@@ -3,10 +3,11 @@
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory. Accepts: LoadModel,
 // UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, EvictWeights, QuarantineGpu, ReleaseGpu,
-// DeviceFailed. Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, EvictWeightsResult,
-// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
+// DeviceFailed, RequestTurn, TurnEnded. Answers: LoadModelResult, UnloadModelResult,
+// LeaseAdaptersResult, EvictWeightsResult, QuarantineGpuResult and ReleaseGpuResult, once for each
+// command; GpuStatus. Sends: ShrinkKV, GrowKV, TurnGranted, RecallTurn, ReplicaOverdue.
 //
-// The actor drives two machines. core/device decides what is in the memory: its events are messages
+// The actor drives three machines. core/device decides what is in the memory: its events are messages
 // and the results of jobs, and perform carries out its effects. core/quarantine decides whether the
 // device may be used, and performHealth carries out its effects. Jobs load, resize and free the
 // memory. Models holds the memory and survives every actor.
@@ -29,6 +30,13 @@
 // Config.KVReserve is the share of the memory that is reserved for KV blocks. A load that does not
 // fit hbm.Budget is refused. No replica yields its guaranteed share, and free memory is given first
 // to replicas below their share.
+//
+// # Turns
+//
+// core/turns decides which replica runs its next step (turns.go). A replica joins with its first request,
+// and leaves when it stops, when its next incarnation reports, or when its memory is freed. Who has the
+// turn is lost in a crash. The next incarnation expects the replicas that have memory on the device, and
+// recalls their turns. A turn that is overdue is reported to its replica.
 //
 // # Health
 //

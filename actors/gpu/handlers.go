@@ -28,6 +28,7 @@ func (d *device) onStarted(ctx actor.Context) {
 		panic(err)
 	}
 	d.hbm = pid
+	d.startTurns(ctx, held)
 	d.performHealth(ctx, d.quarantine.Start(d.Health != nil))
 	supervise.After(ctx, tickInterval, &tick{d.incarnation})
 }
@@ -39,6 +40,7 @@ func (d *device) onStopping() {
 	d.changes.Wait()
 	if d.memory != nil {
 		d.attempt = d.memory.Attempt()
+		d.granted = d.sharing.machine.Granted()
 	}
 }
 
@@ -88,6 +90,7 @@ func (d *device) onEvict(ctx actor.Context, msg *messages.EvictWeights) {
 
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	if ctx.Sender() != nil {
+		d.keepUse(ctx, msg)
 		d.perform(ctx, d.memory.Reported(actorOf(ctx.Sender()), msg.GetLease(), reportOf(msg), supervise.Now(ctx)))
 	}
 }

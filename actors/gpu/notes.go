@@ -72,6 +72,11 @@ type (
 		incarnation uint64
 		request     string
 	}
+	turnTimeout struct {
+		incarnation uint64
+		number      uint64
+		expected    string // a replica that an earlier incarnation knew; empty: of the turn in progress
+	}
 	shrinkTimeout struct {
 		incarnation uint64
 		lease       string

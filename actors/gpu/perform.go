@@ -55,6 +55,10 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.reply(ctx, e.To, d.refusedEvict(e))
 		case core.LossDetected:
 			d.performHealth(ctx, d.quarantine.DeviceLost(e.Detail, supervise.Now(ctx)))
+		case core.ModelUnloaded:
+			d.leaveTurns(ctx, e.Lease)
+			delete(d.uses, e.Lease)
+			d.log(effect)
 		default:
 			d.log(effect)
 		}

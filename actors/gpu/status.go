@@ -19,6 +19,7 @@ var causes = map[health.Cause]messages.QuarantineCause{
 	health.Lost:     messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
 	health.Memory:   messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY,
 	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+	health.Hung:     messages.QuarantineCause_QUARANTINE_CAUSE_HUNG,
 }
 
 func (d *device) status(ctx actor.Context) *messages.GpuStatus {
@@ -33,7 +34,7 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 			Replicas: m.Replicas,
 		},
 	}
-	s.Switch = d.switchStatus()
+	s.Switch, s.Turns = d.switchStatus(), d.turnsStatus()
 	for _, l := range m.Leases {
 		s.Leases = append(s.Leases, &messages.GpuLease{
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),

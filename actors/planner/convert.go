@@ -24,6 +24,9 @@ func deploymentOf(status *messages.DeploymentStatus) core.Deployment {
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second,
 		Ready:     status.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
+	if len(spec.GetPreemptions()) > 0 { // held by hand
+		d.MaxReplicas = d.MinReplicas
+	}
 	for _, r := range status.GetReplicas() {
 		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {
 			continue

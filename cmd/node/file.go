@@ -40,6 +40,7 @@ type Deployment struct {
 	Replicas     *uint32 `yaml:"replicas" validate:"omitempty,max=1000"`
 	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
 	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
+	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
 	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
 	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
 	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
@@ -89,6 +90,7 @@ func (f file) specs() []*messages.DeploymentSpec {
 	for i, d := range f.Deployments {
 		specs[i] = &messages.DeploymentSpec{
 			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
+			IdleAfter:    d.IdleAfter,
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,

@@ -10,6 +10,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/core/hbm"
 	"troupe/core/kv"
+	"troupe/core/replica"
 	"troupe/core/units"
 )
 
@@ -57,6 +58,15 @@ var optionDocs = map[string]optionDoc{
 		"GEMM backend. auto: libcublas.so if this machine has it; off: the built-in " +
 			"kernels; FILE: the library at that path. With each of them, tokens of a replica do not depend on the " +
 			"batch (default: auto)."},
+
+	"step_timeout": {groupGPUs, "DURATION",
+		"Shortest time after which a step counts as hung: routers avoid its replica, and its requests continue " +
+			"elsewhere. The limit is 20 times the time that such steps took before, if that is longer; 0 turns " +
+			"it off (default: ${steptimeout})."},
+	"hung_timeout": {groupGPUs, "DURATION",
+		"How long a step may hang before its replica is replaced and its GPU tested (default: ${hungtimeout})."},
+	"canary_interval": {groupGPUs, "DURATION",
+		"How often an idle replica computes a token to check itself; 0 turns it off (default: ${canary})."},
 
 	"kv_dram": {groupKVTiers, "SIZE",
 		"Host memory for KV blocks evicted from GPUs: 8GiB; 0 disables the tier. Models of " +
@@ -183,6 +193,9 @@ func helpVars() kong.Vars {
 		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes),
 		"kvwatermark": defaultWatermark(), "kvrestore": string(kv.RestoreAuto), "kvpolicy": kv.DefaultPolicy,
 		"kvpolicies": strings.Join(kv.PolicyNames(), ", "), "kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
+		"steptimeout": replica.DefaultWatch.StepTimeout.String(),
+		"hungtimeout": replica.DefaultWatch.HungTimeout.String(),
+		"canary":      replica.DefaultWatch.Canary.String(),
 	}
 }
 

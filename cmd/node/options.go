@@ -31,6 +31,10 @@ type Options struct {
 	KVReserve string `name:"kv-reserve" yaml:"kv_reserve" validate:"omitempty,reserve"`
 	CUBLAS    string `name:"cublas" yaml:"cublas"`
 
+	StepTimeout    string `yaml:"step_timeout" validate:"omitempty,duration"`
+	HungTimeout    string `yaml:"hung_timeout" validate:"omitempty,duration"`
+	CanaryInterval string `yaml:"canary_interval" validate:"omitempty,duration"`
+
 	KVDRAM      string `name:"kv-dram" yaml:"kv_dram" validate:"omitempty,tiersize"`
 	KVNVMe      string `name:"kv-nvme" yaml:"kv_nvme" validate:"omitempty,tiersize"`
 	KVNVMePath  string `name:"kv-nvme-path" yaml:"kv_nvme_path" type:"path"`

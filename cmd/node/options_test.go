@@ -75,6 +75,7 @@ func TestPrecedence(t *testing.T) {
 		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"},
 		"devices":    {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"},
 		"kv-reserve": {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"}, "cublas": {"auto", "off", "libcublas.so"},
+		"step-timeout": {"1s", "2s", "0s"}, "hung-timeout": {"1s", "2s", "3s"}, "canary-interval": {"1s", "2s", "0s"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
 		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"},
 		"kv-restore":   {"auto", "always", "auto"},
@@ -159,8 +160,9 @@ deployments:
   - name: m
     path: .
     replicas: 2
-    min_replicas: 1
+    min_replicas: 0
     max_replicas: 8
+    idle_after: 11
     priority: interactive
     max_sequences: 3
     max_waiting: 4
@@ -173,7 +175,8 @@ deployments:
 `))
 	want := []*messages.DeploymentSpec{{
 		Name: "m", Path: folder,
-		Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)),
+		Replicas: new(uint32(2)), MinReplicas: new(uint32(0)), MaxReplicas: new(uint32(8)),
+		IdleAfter:    new(uint32(11)),
 		Priority:     messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
 		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
 		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),

@@ -33,6 +33,7 @@ A node that does not answer is red.
   KV        share of the KV blocks that sequences use
   HITS      share of the prompt tokens that were found in KV blocks
   LORA      adapters on the GPU
+  TIME      share of the GPU's time in which the replica ran steps
   REPLICAS  serving replicas, of the requested number
   ON        node that manages the deployment
 

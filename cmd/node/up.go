@@ -51,6 +51,7 @@ A file:
     - name: kjv-2m                             the "model" of requests
       path: ../models/kjv-2m                   relative to this file
       replicas: 2                              min_replicas and max_replicas bound what the planner may set
+      idle_after: 300                          with min_replicas 0: seconds without a request until it sleeps
       priority: standard                       batch, standard or interactive
       max_sequences: 64                        running sequences per replica
       max_waiting: 1024                        queued sequences per replica; beyond that, status 429
@@ -113,7 +114,7 @@ func (s *settings) startNode(ctx context.Context, log zerolog.Logger) (*node.Nod
 func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
 	cfg = node.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drainTimeout(), Advertise: s.Advertise,
-		Deployments: s.Deployments, Adapters: s.Adapters,
+		Deployments: s.Deployments, Adapters: s.Adapters, Watch: s.watch(),
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {

@@ -31,15 +31,17 @@ type Request struct {
 	ID        string
 	Class     Class
 	Arrived   time.Time
-	Root      kv.Hash  // of model, adapter and salt
-	Adapter   string   // "": none
-	Prompt    []uint32 // at least one token
-	Output    []uint32 // generated earlier, by this or another replica
-	MaxOutput int      // tokens, including those of Output
-	MinOutput int      // Stops count only after so many tokens
-	Stops     []uint32 // tokens that end the sequence
-	Client    string   // clients share a class by their weights
-	Weight    float64  // of the client; 0 counts as 1
+	Waited    time.Duration // before it arrived here, since it was first submitted
+	Root      kv.Hash       // of model, adapter and salt
+	Adapter   string        // "": none
+	Prompt    []uint32      // at least one token
+	Output    []uint32      // generated earlier, by this or another replica
+	MaxOutput int           // tokens, including those of Output
+	MinOutput int           // Stops count only after so many tokens
+	Stops     []uint32      // tokens that end the sequence
+	Client    string        // clients share a class by their weights
+	Weight    float64       // of the client; 0 counts as 1
+	Deadline  time.Time     // for the whole output; zero: none
 }
 
 // Reason is the reason for a refusal.
@@ -162,12 +164,18 @@ func (s *sequence) hash(i, blockTokens int) kv.Hash {
 	return s.hashes[i]
 }
 
-// before orders the lists: by class and arrival, the order of service with a single client.
+// before orders the lists: by class and age, the order of service with a single client.
 func (s *sequence) before(t *sequence) bool {
 	if s.Class != t.Class {
 		return s.Class > t.Class
 	}
-	return s.arrival < t.arrival
+	return s.older(t)
+}
+
+// older orders sequences by the time since they were first submitted, here or elsewhere.
+func (s *sequence) older(t *sequence) bool {
+	a, b := s.Arrived.Add(-s.Waited), t.Arrived.Add(-t.Waited)
+	return a.Before(b) || a.Equal(b) && s.arrival < t.arrival
 }
 
 func (r Request) check(l Limits) *Refusal {

@@ -33,10 +33,11 @@ func (s *Scheduler) Progress(id string) (Progress, bool) {
 }
 
 // Hold excludes a sequence from plans until Resume. It keeps its blocks and its place, and the step
-// in flight still counts for it. Hold reports false if the sequence is unknown or already held.
+// in flight still counts for it. Hold reports false if the sequence is unknown, already held, or
+// Restoring.
 func (s *Scheduler) Hold(id string) bool {
 	seq, ok := s.byID[id]
-	if !ok || seq.held {
+	if !ok || seq.held || seq.restoring {
 		return false
 	}
 	seq.held = true

@@ -13,8 +13,8 @@ type Scheduler struct {
 	limits   Limits
 	pool     *kv.Pool
 	byID     map[string]*sequence
-	running  []*sequence // by class and arrival
-	waiting  []*sequence // by class and arrival; nextWaiting is served first
+	running  []*sequence // by class and age
+	waiting  []*sequence // by class and age; nextWaiting is served first
 	held     int         // running sequences that are held and keep their places
 	reserved int         // places reserved for sequences that migrate here
 	arrivals uint64
@@ -35,8 +35,9 @@ func (s *Scheduler) RaiseContextLimit(contextTokens int) {
 	s.limits.ContextTokens = max(s.limits.ContextTokens, contextTokens)
 }
 
-// Submit queues a request and returns how many requests of the queue precede it by class and
-// arrival. A request with output ran before and is accepted even if the queue is full.
+// Submit queues a request and returns how many requests of the queue precede it by class and age. A
+// request that has waited or has output was accepted before, and is accepted even if the queue is
+// full.
 func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 	if refusal = r.check(s.limits); refusal != nil {
 		return 0, refusal
@@ -47,7 +48,7 @@ func (s *Scheduler) Submit(r Request) (ahead int, refusal *Refusal) {
 	if _, ok := s.byID[r.ID]; ok {
 		return 0, &Refusal{Duplicate, "request " + r.ID + " already exists"}
 	}
-	if len(s.byID) >= s.limits.MaxSequences+s.limits.MaxWaiting && len(r.Output) == 0 {
+	if len(s.byID) >= s.limits.MaxSequences+s.limits.MaxWaiting && len(r.Output) == 0 && r.Waited == 0 {
 		return 0, &Refusal{QueueFull, fmt.Sprintf(
 			"queue full: %d requests run and %d wait; retry later, or raise max_waiting", s.Running(), s.Waiting())}
 	}

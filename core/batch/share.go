@@ -159,7 +159,7 @@ func (s *sequence) servedBefore(t *sequence) bool {
 	case t.account.before(s.account):
 		return false
 	}
-	return s.arrival < t.arrival
+	return s.older(t)
 }
 
 // before orders the clients of a class: by counter, then by the last step with their tokens, then

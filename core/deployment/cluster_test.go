@@ -15,25 +15,29 @@ import (
 // cluster simulates the environment of a deployment: nodes with their replicas and GPUs, and the
 // store. Commands wait in pending until the test answers or loses them.
 type cluster struct {
-	t       *rapid.T
-	d       *Deployment
-	now     time.Time
-	nodes   map[string]*playedNode
-	up      []string // the members, as the deployment knows them
-	stored  bool
-	spec    Spec
-	files   string // in the model's folder, on all nodes
-	pending []Effect
-	actors  int // replicas started so far
-	records int // in flight
-	scales  int // in flight
+	t         *rapid.T
+	d         *Deployment
+	now       time.Time
+	nodes     map[string]*playedNode
+	up        []string // the members, as the deployment knows them
+	stored    bool
+	spec      Spec
+	files     string // in the model's folder, on all nodes
+	pending   []Effect
+	actors    int             // replicas started so far
+	records   int             // in flight
+	scales    int             // in flight
+	fenced    bool            // a later term has begun
+	preempted int             // preemptions so far
+	parks     map[string]bool // replicas whose weights a preemption has parked
 
 	revision int       // of the spec
 	scaledAt int       // revision at the last Scale
 	wanted   time.Time // when a request last waited, or the spec was applied
-	fenced   bool      // a later term has begun
 
 	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
+
+	departed map[string]time.Time // node that is no member -> since when
 }
 
 type playedNode struct {
@@ -64,9 +68,9 @@ func (r *playedReplica) started() ReplicaState {
 const gpuReplicas = 4 // number of replicas that fit on a GPU
 
 func newCluster(t *rapid.T) *cluster {
-	c := &cluster{
+	c := &cluster{parks: make(map[string]bool),
 		t: t, d: New("m", "a"), now: time.Unix(1000, 0), nodes: map[string]*playedNode{}, stored: true, files: "one",
-		listed: map[string]time.Time{},
+		listed: map[string]time.Time{}, departed: map[string]time.Time{},
 	}
 	c.spec = Spec{Settings: Settings{Path: "p", MaxSequences: 1}, Replicas: 2, Revision: schedule.Revision{Deploy: 1}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -90,7 +94,18 @@ func (c *cluster) members() {
 		}
 	}
 	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(c.up, name) })
-	c.handle(Members{all})
+	var departed []Departed
+	for _, name := range []string{"a", "b", "c"} {
+		if slices.Contains(c.up, name) {
+			delete(c.departed, name)
+		} else if _, known := c.departed[name]; !known {
+			c.departed[name] = c.now
+		}
+		if at, gone := c.departed[name]; gone {
+			departed = append(departed, Departed{name, at})
+		}
+	}
+	c.handle(Members{all, departed})
 }
 
 func (c *cluster) apply() {
@@ -186,7 +201,14 @@ func (c *cluster) answer(e Effect) {
 		if _, r := c.find(e.Actor); r != nil {
 			r.load = 0
 		}
-		c.handle(Migrated{e.Replica})
+		c.handle(Migrated{e.Replica, e.Request})
+	case SaveSequences:
+		if n := c.alive(e.Node); n != nil && n.replicas[e.Replica] != nil {
+			n.replicas[e.Replica].load = 0
+			c.handle(Saved{Replica: e.Replica})
+		}
+	case PreemptAfter:
+		c.handle(PreemptTimer{e.Replica})
 	case Watch:
 		if _, r := c.find(e.Actor); r == nil { // it has ended already
 			c.handle(Exited{e.Actor, "not found"})
@@ -213,6 +235,8 @@ func receiver(e Effect) string {
 	case DrainReplica:
 		return e.Node
 	case SetLevel:
+		return e.Node
+	case SaveSequences:
 		return e.Node
 	case StopReplica:
 		return e.At.Node

@@ -24,9 +24,10 @@ type Deployment struct {
 	node    string // this node, which runs the deployment
 	state   State
 	spec    Spec
-	sized   bool     // need is known
-	need    hbm.Need // of a replica
-	effects []Effect // of the current event
+	sized   bool      // need is known
+	need    hbm.Need  // of a replica
+	effects []Effect  // of the current event
+	now     time.Time // of the last event
 
 	nodes         map[string]*member     // live members by name
 	replicas      map[string]*replica    // by name
@@ -36,10 +37,13 @@ type Deployment struct {
 	reservedNames map[string]bool        // names of replicas on lost nodes; they may come back
 	avoidUntil    map[Location]time.Time // by GPU
 	quarantined   map[Location]bool      // by GPU, as last reported
+	departed      map[string]time.Time   // node that is away -> when it was last seen
+	silent        map[Location]time.Time // GPU that does not answer placements -> since when
 	survey        map[Location]*GPU      // answers while a move is considered; else nil
 	failure       *Failure               // of the last attempt; nil after a success
 	noRoom        bool                   // a placement since the last Tick found no room
 	unplaced      bool                   // the last placement found no room
+	preemptions   []*preemption          // in the order in which they were first seen
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
@@ -56,7 +60,8 @@ func New(name, node string) *Deployment {
 		nodes: make(map[string]*member), replicas: make(map[string]*replica), orphans: make(map[orphan]Location),
 		lastPlacement: make(map[string]Location), lastExit: make(map[string]replicaExit),
 		reservedNames: make(map[string]bool), avoidUntil: make(map[Location]time.Time),
-		quarantined: make(map[Location]bool), wake: wake{waiting: make(map[string]demand)},
+		quarantined: make(map[Location]bool), departed: make(map[string]time.Time),
+		silent: make(map[Location]time.Time), wake: wake{waiting: make(map[string]demand)},
 	}
 }
 

@@ -22,6 +22,7 @@
 //	                draining, stopping                   same
 //	failed          starting, loading                    stopping
 //	                up                      device lost  stopping
+//	                up, draining            faulty       stopping
 //	                up, draining, stopping               same
 //	retired         placing                              absent
 //	                starting, loading, up                draining
@@ -36,7 +37,8 @@
 //	freed           stopping                             absent
 //
 // The guards: restartable: the replica is no substitute and did not exit on this GPU within the
-// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine.
+// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine;
+// faulty: a step of the replica has hung for long, or its answers are wrong.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //
@@ -44,8 +46,17 @@
 // the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
 // until its report shows the level. Only replicas that are to serve count for the condition ready.
 //
+// If no GPU has room, requests wait as long as that may change soon: a replica starts or leaves, or a node
+// is shutting down, or has been away or silent for less than 30 s, which is enough for a restart. Then the
+// deployment has failed, and requests are refused.
+//
 // A parked deployment keeps its number of replicas, and has none: they are retired like those of which
 // fewer are wanted, and their weights are parked when they stop.
+//
+// A replica with a stored preemption is retired at once, at whichever level it is. While it drains,
+// core/preempt decides what happens to its sequences, and when it stops. The record holds the number of
+// replicas down, and the name of the replica is not used, until the record is removed. A replica with a
+// record that no node reports is stopped, since its memory may remain.
 //
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
@@ -85,11 +96,13 @@
 //   - observed first: no replica is placed, started or retired before every node has reported its
 //     replicas, or timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
+//   - awaited: no deployment fails for lack of room while a node has been away for less than 30 s
 //   - avoidance: a replica is not placed by choice on a GPU that is being avoided
 //   - one at a time: at most one replica is placed at a time
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
 //     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
+//   - held: no replica is started under the name of one whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
 //   - woken: a deployment that is asleep is scaled to 1 when requests wait, and no other one is

@@ -20,35 +20,42 @@ func (d *Deployment) drainOver(r *replica, now time.Time) bool {
 	return true
 }
 
-// migrate migrates the sequences of a replica that does not keep them to the least loaded one with the same files.
+// migrate migrates the sequences of a replica that does not keep them to the least loaded one with the
+// same files.
 func (d *Deployment) migrate(r *replica, why string) {
-	if r.migrating {
+	if r.migrating != "" {
 		return
 	}
-	var to *replica
-	for _, name := range sorted(d.replicas) {
-		other := d.replicas[name]
-		if other != r && other.serving() && sameFiles(other, r) && (to == nil || other.last().Load < to.last().Load) {
-			to = other
-		}
-	}
-	if to != nil {
-		r.migrating = true
+	if targets := d.migrationTargets(r); targets != nil {
+		to := d.replicas[targets[0]]
+		r.migrating = r.nextRequest()
 		d.emit(MigrateSequences{
-			Replica: r.spec.Name, Actor: r.actor, Target: to.spec.Name, TargetActor: to.actor,
+			Request: r.migrating, Replica: r.spec.Name, Actor: r.actor, Target: to.spec.Name, TargetActor: to.actor,
 			Cause: r.spec.Name + " " + why,
 		})
 	}
 }
 
-func (d *Deployment) onMigrated(e Migrated) {
-	if r := d.replicas[e.Replica]; r != nil {
-		r.migrating = false // the next Tick migrates the rest
+func (d *Deployment) onMigrated(e Migrated, now time.Time) {
+	r := d.replicas[e.Replica]
+	if r == nil {
+		return
+	}
+	if r.migrating == e.Request {
+		r.migrating = "" // the next Tick migrates the rest
+	}
+	if p := r.preemption; p != nil && p.request == e.Request {
+		d.tellPreemption(p, r, p.machine.Migrated(p.round, d.migrationTargets(r), now), now)
 	}
 }
 
 func (d *Deployment) onDrained(e Drained, now time.Time) {
-	if r := d.find(e.Replica, drained); r != nil {
+	r := d.find(e.Replica, drained)
+	switch {
+	case r == nil:
+	case r.preemption != nil:
+		d.tellPreemption(r.preemption, r, r.preemption.machine.Drained(now), now)
+	default:
 		d.fire(r, drained, none, now)
 	}
 }

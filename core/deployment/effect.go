@@ -1,6 +1,11 @@
 package deployment
 
-import "troupe/core/residency"
+import (
+	"time"
+
+	"troupe/core/preempt"
+	"troupe/core/residency"
+)
 
 // Effect is an action for the caller to carry out.
 type Effect interface{ isEffect() }
@@ -67,13 +72,24 @@ type (
 		Standby       bool
 	}
 
-	// MigrateSequences migrates a draining replica's sequences to another one; Migrated answers.
+	// MigrateSequences migrates the sequences of a replica that does not keep them to another one; Migrated
+	// answers.
 	MigrateSequences struct {
+		Request     string
 		Replica     string
 		Actor       Ref
 		Target      string
 		TargetActor Ref
 		Cause       string
+	}
+
+	// SaveSequences saves and requeues the sequences of a preempted replica; Saved answers.
+	SaveSequences struct{ Replica, Node string }
+
+	// PreemptAfter asks for a PreemptTimer after the given time.
+	PreemptAfter struct {
+		Replica string
+		After   time.Duration
 	}
 
 	// StopReplica stops a replica and frees its memory; Freed answers with the request's name.
@@ -108,6 +124,13 @@ type (
 	// Retiring reports that a replica drains.
 	Retiring struct{ Replica, Why string }
 
+	// Preempting reports a new phase of the preemption of a replica.
+	Preempting struct {
+		Replica  string
+		Phase    preempt.Phase
+		Progress preempt.Progress
+	}
+
 	// Serving reports that a replica serves for the first time.
 	Serving struct {
 		Replica string
@@ -122,6 +145,9 @@ type (
 
 	// Terminated reports that a replica ended by itself, or that its node is unreachable.
 	Terminated struct{ Replica, Why string }
+
+	// Faulty reports that a replica is replaced because it hangs or its answers are wrong.
+	Faulty struct{ Replica, Why string }
 
 	// Failed reports a new failure of the deployment.
 	Failed struct{ Failure Failure }
@@ -160,6 +186,9 @@ func (DrainReplica) isEffect()     {}
 func (SetLevel) isEffect()         {}
 func (MigrateSequences) isEffect() {}
 func (StopReplica) isEffect()      {}
+func (SaveSequences) isEffect()    {}
+func (PreemptAfter) isEffect()     {}
+func (Preempting) isEffect()       {}
 func (Watch) isEffect()            {}
 func (Announce) isEffect()         {}
 func (Gone) isEffect()             {}
@@ -170,6 +199,7 @@ func (Serving) isEffect()          {}
 func (Stopped) isEffect()          {}
 func (Lost) isEffect()             {}
 func (Terminated) isEffect()       {}
+func (Faulty) isEffect()           {}
 func (Failed) isEffect()           {}
 func (WeightsDiffer) isEffect()    {}
 func (Ready) isEffect()            {}

@@ -23,8 +23,11 @@ type (
 	// Remove reports that the deployment is deleted.
 	Remove struct{}
 
-	// Members lists the live members of the cluster.
-	Members struct{ Members []Member }
+	// Members lists the live members of the cluster, and those that departed recently.
+	Members struct {
+		Members  []Member
+		Departed []Departed
+	}
 
 	// ReplicaList answers ListReplicas.
 	ReplicaList struct {
@@ -68,7 +71,17 @@ type (
 	Drained struct{ Replica string }
 
 	// Migrated reports that a MigrateSequences has ended.
-	Migrated struct{ Replica string }
+	Migrated struct{ Replica, Request string }
+
+	// Saved answers SaveSequences.
+	Saved struct {
+		Replica string
+		Blocks  int    // copied to the tiers
+		Detail  string // why others were not; empty if all were
+	}
+
+	// PreemptTimer arrives when PreemptAfter is over.
+	PreemptTimer struct{ Replica string }
 
 	// Freed answers StopReplica: the memory is free.
 	Freed struct{ Request string }
@@ -113,6 +126,8 @@ func (Accepted) isEvent()      {}
 func (Reported) isEvent()      {}
 func (Drained) isEvent()       {}
 func (Migrated) isEvent()      {}
+func (Saved) isEvent()         {}
+func (PreemptTimer) isEvent()  {}
 func (Freed) isEvent()         {}
 func (Wanted) isEvent()        {}
 func (Scaled) isEvent()        {}
@@ -125,6 +140,7 @@ func (d *Deployment) Handle(e Event, now time.Time) []Effect {
 	if d.state == Fenced {
 		return []Effect{Ignored{State: Fenced}}
 	}
+	d.now = now
 	d.handle(e, now)
 	effects := d.effects
 	d.effects = nil
@@ -160,7 +176,11 @@ func (d *Deployment) handle(e Event, now time.Time) {
 	case Drained:
 		d.onDrained(e, now)
 	case Migrated:
-		d.onMigrated(e)
+		d.onMigrated(e, now)
+	case Saved:
+		d.onSaved(e, now)
+	case PreemptTimer:
+		d.onPreemptTimer(e, now)
 	case Freed:
 		d.onFreed(e, now)
 	case Wanted:

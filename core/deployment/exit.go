@@ -16,7 +16,7 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 		r := d.replicas[name]
 		at, last, moved := r.spec.At, d.lastExit[name], d.isSubstitute(name)
 		holds := none
-		if !moved && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
+		if !moved && r.preemption == nil && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
 			holds = restartable
 		}
 		if !d.fire(r, exited, holds, now) {
@@ -25,6 +25,8 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 		d.emit(Terminated{name, e.Why})
 		d.lastExit[name] = replicaExit{at, now}
 		switch {
+		case r.preemption != nil:
+			d.tellPreemption(r.preemption, r, r.preemption.machine.Lost("replica "+name+" stopped: "+e.Why, now), now)
 		case moved: // the replica to be moved stays in place
 			d.extendStable(moveBackoff, now)
 		case holds == restartable:

@@ -7,13 +7,13 @@ import "troupe/core/residency"
 func (d *Deployment) markDrop(r *replica) { r.drop = r.drop || r.surplus && d.spec.Drop }
 
 // fate returns what becomes of the weights of a replica that stops, if no other replica uses them.
-func (d *Deployment) fate(drop bool) residency.Fate {
+func (d *Deployment) fate(drop, park bool) residency.Fate {
 	switch {
 	case drop, d.state == Removing && d.spec.Drop:
 		return residency.Drop
 	case d.state == Removing:
 		return residency.Spare
-	case d.spec.Level == Parked:
+	case park, d.spec.Level == Parked:
 		return residency.Park
 	}
 	return residency.Keep

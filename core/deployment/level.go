@@ -12,12 +12,13 @@ const (
 	OnActive
 )
 
-// Wanted returns the number of replicas that are to be there: none if the deployment is parked.
+// Wanted returns the number of replicas that are to be there: none if the deployment is parked, and
+// otherwise the requested number without those that are preempted.
 func (s Spec) Wanted() int {
 	if s.Level == Parked {
 		return 0
 	}
-	return s.Replicas
+	return max(0, s.Replicas-len(s.Preemptions))
 }
 
 // levelOf returns the wanted level of a replica.

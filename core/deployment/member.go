@@ -11,6 +11,7 @@ type Member struct {
 	Name        string
 	ID          string // of its process
 	Schedulable bool   // it is up and not draining
+	Leaving     bool   // it is shutting down
 	GPUs        []string
 }
 
@@ -42,6 +43,7 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 		if n == nil {
 			n = &member{since: now}
 			d.nodes[m.Name] = n
+			d.expectGPUs(m, now)
 		}
 		n.Member = m
 		d.queryNode(m.Name)
@@ -53,6 +55,7 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 			delete(d.nodes, name)
 		}
 	}
+	d.onDeparted(e.Departed)
 	d.reconcile(now)
 }
 
@@ -90,6 +93,9 @@ func (d *Deployment) loseNode(node string, now time.Time) {
 	for _, name := range sorted(d.replicas) {
 		if r := d.replicas[name]; r.spec.At.Node == node && d.fire(r, nodeLost, none, now) {
 			d.emit(Lost{name, node})
+			if p := r.preemption; p != nil {
+				d.tellPreemption(p, r, p.machine.Gone("node "+node+" was lost", now), now)
+			}
 			d.reservedNames[name] = true
 		}
 	}
@@ -135,7 +141,7 @@ func (d *Deployment) stopOrphans() {
 		for _, o := range d.orphansOf(name) {
 			at := Location{o.node, d.orphans[o].GPU}
 			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at,
-				Weights: d.fate(false)})
+				Weights: d.fateOfOrphan(o)})
 		}
 	}
 }

@@ -33,7 +33,7 @@ const (
 	reported                      // it reported its status
 	reportUp                      // it reported that it serves, or is on standby or on the way there
 	reportDraining                // it reported that it drains
-	failed                        // it failed to load, found other files, or lost its device
+	failed                        // it failed to load, found other files, lost its device, or is faulty for good
 	retired                       // core/schedule removes it
 	drained                       // its sequences are gone, or the drain timed out
 	exited                        // it crashed too often
@@ -57,6 +57,7 @@ const (
 	none condition = iota
 	restartable
 	deviceLost
+	faulty
 )
 
 // row is one transition of a replica. A row that enters another phase sends the command of that
@@ -100,6 +101,7 @@ var rows = table.New("deployment replica", []row{
 	on(reportDraining, ending, same),
 	on(failed, early, Stopping),
 	when(deviceLost, "device lost", on(failed, []Phase{Up}, Stopping)),
+	when(faulty, "faulty", on(failed, []Phase{Up, Draining}, Stopping)),
 	on(failed, later, same),
 	on(retired, placing, Absent),
 	on(retired, active, Draining),

@@ -50,6 +50,7 @@ func (d *Deployment) pollGPUs() {
 func (d *Deployment) onGPUReport(g GPU, now time.Time) {
 	changed := g.Quarantined != d.quarantined[g.At]
 	d.quarantined[g.At] = g.Quarantined
+	delete(d.silent, g.At)
 	if _, queried := d.survey[g.At]; queried {
 		d.survey[g.At] = &g
 	}
@@ -99,6 +100,7 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 	}
 	at, left := d.lastPlacement[r.spec.Name]
 	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.schedulable(at.Node) {
+		d.noteSilence(r.answers, now)
 		gpus := d.candidates(r.answers, r, now)
 		chosen, why, ok := schedule.Place(d.need, gpus)
 		if !ok {

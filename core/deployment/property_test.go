@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 	"troupe/core/residency"
 	"troupe/core/schedule"
 )
@@ -52,7 +54,16 @@ func TestInvariants(t *testing.T) {
 				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
 				c.apply()
 			},
-			"want":  func(t *rapid.T) { c.want(node.Draw(t, "node"), rapid.IntRange(0, 2).Draw(t, "waiting")) },
+			"want": func(t *rapid.T) { c.want(node.Draw(t, "node"), rapid.IntRange(0, 2).Draw(t, "waiting")) },
+			"preempt": func(t *rapid.T) {
+				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
+					c.preempt(n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")], t)
+				}
+			},
+			"release": func(*rapid.T) {
+				c.spec.Preemptions = nil
+				c.apply()
+			},
 			"join":  func(t *rapid.T) { c.join(node.Draw(t, "node"), rapid.Bool().Draw(t, "new process")) },
 			"leave": func(t *rapid.T) { c.leave(node.Draw(t, "node")) },
 			"node": func(t *rapid.T) {
@@ -85,6 +96,18 @@ func TestInvariants(t *testing.T) {
 			c.converge()
 		}
 	})
+}
+
+// preempt stores a preemption.
+func (c *cluster) preempt(r *playedReplica, t *rapid.T) {
+	c.preempted++
+	after := rapid.SampledFrom([]time.Duration{0, 5 * time.Second, time.Minute}).Draw(t, "deadline")
+	p := Preemption{ID: fmt.Sprint(c.preempted), Replica: r.spec.Name, At: r.spec.At, Deadline: c.now.Add(after),
+		Drop: rapid.Bool().Draw(t, "drop")}
+	p.Park = !p.Drop && rapid.Bool().Draw(t, "park")
+	c.parks[p.Replica] = c.parks[p.Replica] || p.Park
+	c.spec.Preemptions = append(slices.Clone(c.spec.Preemptions), p)
+	c.apply()
 }
 
 // take takes one of the pending commands. Those for the same node keep their order.
@@ -163,7 +186,7 @@ func (c *cluster) stateOf(name string) ReplicaState {
 // end ends a replica, or cuts the connection to it.
 func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	r := n.replicas[name]
-	switch rapid.IntRange(0, 3).Draw(t, "how") {
+	switch rapid.IntRange(0, 4).Draw(t, "how") {
 	case 0:
 		for m, at := range c.d.nodes {
 			known := slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping
@@ -178,6 +201,9 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 			Report:  Report{Replica: name, Actor: r.actor, State: ReplicaFailed},
 			Failure: &Failure{Reason: Quarantined},
 		})
+	case 2:
+		c.handle(Reported{Report: Report{Replica: name, Actor: r.actor, State: r.state,
+			Fault: Fault{Detail: "hung", Corrupt: rapid.Bool().Draw(t, "corrupt")}}})
 	default:
 		// A repeated StartReplica that arrives after the exit would start the replica again. The
 		// deployment would learn of the second start only when it lists the node's replicas. This
@@ -224,7 +250,8 @@ func (c *cluster) handle(e Event) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
 		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
-			Record, Scale, DrainReplica, SetLevel, MigrateSequences, StopReplica, Watch:
+			Record, Scale, DrainReplica, SetLevel,
+			MigrateSequences, SaveSequences, PreemptAfter, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
 		}
 	}
@@ -254,9 +281,11 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		if e.Standby != (c.d.spec.levelOf(e.Replica) == OnStandby) {
 			c.t.Fatalf("level: %s learns that standby is %t", e.Replica, e.Standby)
 		}
+	case SaveSequences:
+		c.expectMember(e.Node, effect)
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)
-		if e.Weights == residency.Park && (c.d.spec.Level != Parked || c.d.state != Active) {
+		if e.Weights == residency.Park && (c.d.state != Active || c.d.spec.Level != Parked && !c.parks[e.Replica]) {
 			c.t.Fatalf("parked: the weights of %s are parked, at level %d", e.Replica, c.d.spec.Level)
 		}
 	case Place:
@@ -272,6 +301,9 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		}
 	case StartReplica:
 		c.expectMember(e.Spec.At.Node, effect)
+		if before.phases[e.Spec.Name] == Absent && c.d.reservedByPreemption(e.Spec.Name) {
+			c.t.Fatalf("held: %s is started, and its preemption is stored", e.Spec.Name)
+		}
 		at := e.Spec.At
 		if bad := !c.d.schedulable(at.Node) || c.d.quarantined[at]; bad && before.phases[e.Spec.Name] != Starting {
 			c.t.Fatalf("placed: %s is started on %v", e.Spec.Name, at)
@@ -336,7 +368,9 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 	}
 	moves := ""
 	for name, r := range c.d.replicas { // the phase of the retired replica is already Draining
-		if name == e.Replica && r.substitute != "" && c.d.current(r) && !c.d.evicted(r) && before.phases[name] == Up {
+
+		if name == e.Replica && r.preemption == nil && r.substitute != "" && c.d.current(r) &&
+			!c.d.evicted(r) && before.phases[name] == Up {
 			moves = r.substitute
 		}
 	}
@@ -348,7 +382,7 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 		}
 	}
 	if s != nil && s.phase <= Up && c.d.state == Active && kept < c.d.spec.Wanted() {
-		c.t.Fatalf("substitute first: %s leaves, %d of %d remain", e.Replica, kept, c.d.spec.Replicas)
+		c.t.Fatalf("substitute first: %s leaves, %d of %d remain", e.Replica, kept, c.d.spec.Wanted())
 	}
 }
 
@@ -356,6 +390,12 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 func (c *cluster) check() {
 	if c.fenced {
 		return
+	}
+	failed := c.d.failure != nil && c.d.failure.Reason == NoMemory && c.d.Status().Condition == ConditionFailed
+	for name, at := range c.departed {
+		if failed && c.now.Sub(at) < awaitNode && c.d.now == c.now {
+			c.t.Fatalf("awaited: %s has been away for %s: %s", name, c.now.Sub(at), c.d.failure.Detail)
+		}
 	}
 	starting := 0
 	for name, r := range c.d.replicas {
@@ -407,6 +447,11 @@ func (c *cluster) converge() {
 	want := c.spec.Wanted()
 	if !c.stored {
 		want = 0
+	}
+	for _, p := range c.d.preemptions {
+		if p.machine.Phase() != preempt.Ended {
+			c.t.Fatalf("converges: the preemption of %s is %v", p.Replica, p.machine.Phase())
+		}
 	}
 	running := 0
 	for _, name := range c.up {

@@ -13,6 +13,9 @@ func (d *Deployment) reconcile(now time.Time) {
 		return
 	}
 	defer d.announce()
+	if d.state == Active {
+		d.startPreemptions(now)
+	}
 	for range len(d.replicas) + 1 {
 		change := schedule.NextChange(d.spec.Wanted(), d.state == Removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {
@@ -72,7 +75,7 @@ func (d *Deployment) addReplica(now time.Time) bool {
 	}
 	name := ""
 	for _, n := range sorted(d.lastPlacement) {
-		if d.replicas[n] == nil {
+		if d.replicas[n] == nil && !d.reservedByPreemption(n) {
 			name = n
 			break
 		}
@@ -84,12 +87,13 @@ func (d *Deployment) addReplica(now time.Time) bool {
 	return true
 }
 
-// newReplicaName returns the first unused name. Names of replicas on lost nodes and names with a
-// last placement count as used.
+// newReplicaName returns the first unused name. Names of replicas on lost nodes, of preempted
+// replicas, and names with a last placement count as used.
 func (d *Deployment) newReplicaName() string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s-%d", d.name, n)
-		if _, left := d.lastPlacement[name]; d.replicas[name] == nil && !d.reservedNames[name] && !left {
+		_, left := d.lastPlacement[name]
+		if d.replicas[name] == nil && !d.reservedNames[name] && !d.reservedByPreemption(name) && !left {
 			return name
 		}
 	}

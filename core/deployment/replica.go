@@ -1,9 +1,11 @@
 package deployment
 
 import (
+	"strings"
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 	"troupe/core/schedule"
 )
 
@@ -18,6 +20,14 @@ type Report struct {
 	Revision    string // digest of the files that it found
 	Found       string // with ReplicaFailed: the revision that it found instead of its own
 	FolderFault string // why the replica could not be loaded again; empty if it could
+	Departures  preempt.Counts
+	Fault       Fault
+}
+
+// Fault is a fault that a replica does not recover from by itself. The zero value is none.
+type Fault struct {
+	Detail  string
+	Corrupt bool // its answers are wrong, so its weights are not used again
 }
 
 // ReplicaState is the state that a replica reports.
@@ -41,13 +51,16 @@ type replica struct {
 	actor      Ref
 	report     *Report           // the last one; nil: none yet
 	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
-	migrating  bool              // a MigrateSequences is in flight
+	migrating  string            // id of the MigrateSequences in flight
+	requests   int               // number of MigrateSequences so far
+	preemption *preemption       // nil: it is not preempted
 	adopted    bool              // started by an earlier term or incarnation
 	memory     hbm.Need          // on its GPU, as last reported; zero: unknown
 	drainCause string            // reason while it drains
 	substitute string            // name of the replica that replaces it; see hasSubstitute
 	surplus    bool              // it is removed because fewer are wanted
 	drop       bool              // its weights are freed when it stops
+	park       bool              // its weights move to the host cache when it stops
 }
 
 // last returns the last report, or an empty one.
@@ -107,6 +120,10 @@ func (d *Deployment) command(r *replica, now time.Time) {
 	case Loading:
 		d.emit(AskReplica{name, r.actor})
 	case Draining:
+		if r.preemption != nil {
+			d.continuePreemption(r, now)
+			return
+		}
 		if d.drainOver(r, now) {
 			d.fire(r, drained, none, now)
 			return
@@ -114,7 +131,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 		d.emit(DrainReplica{name, at.Node})
 		d.migrate(r, "leaves: "+r.drainCause)
 	case Stopping:
-		d.emit(StopReplica{Request: name, Replica: name, At: at, Weights: d.fate(r.drop)})
+		d.emit(StopReplica{Request: name, Replica: name, At: at, Weights: d.fate(r.drop, r.park)})
 	}
 }
 
@@ -170,8 +187,21 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		}
 		d.onFailed(r, e.Failure, now)
 	}
+	d.observePreemption(r, now)
+	if e.Report.Fault != (Fault{}) {
+		d.onFaulty(r, e.Report.Fault, now)
+	}
 	d.checkRevision(r, now)
 	d.reconcile(now)
+}
+
+// onFaulty replaces a replica whose step has hung for long, or whose answers are wrong.
+func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
+	r.drop = r.drop || f.Corrupt
+	if d.fire(r, failed, faulty, now) {
+		d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
+		d.emit(Faulty{r.spec.Name, f.Detail})
+	}
 }
 
 // onUp handles the report of a replica that has started.
@@ -211,15 +241,15 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 }
 
 func (d *Deployment) onFreed(e Freed, now time.Time) {
-	for o := range d.orphans {
-		if o.node+"/"+o.replica == e.Request {
-			delete(d.orphans, o)
-			return
-		}
+	if node, name, ok := strings.Cut(e.Request, "/"); ok {
+		delete(d.orphans, orphan{node, name})
+		d.preemptionFreed(name, now)
+		return
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
 		d.noRoom = false // its memory is free
+		d.preemptionFreed(e.Request, now)
 		d.reconcile(now)
 	}
 }

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +16,18 @@ const need = 8 << 20 // bytes per replica in scripts
 
 // TestScripts plays testdata/*.txt on deployment m, which node a runs. The events are:
 //
-//	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
+//	members a b! c#2 d~ -e    the live members, each with gpu-0; b is draining, c is a new process, d is
+//	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
 //	apply [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
-//	[drop=yes] [level=standby|parked] [m-0=standby], remove, stale
+//	[drop=yes] [level=standby|parked] [m-0=standby] [preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N], scaled
-//	drained M, migrated M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
+//	drained M, migrated M, saved M, preempt-timer M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
 // Sizes count in replicas: a replica needs 1 of the 100 of a GPU. The actor of a replica has its
@@ -105,13 +107,7 @@ func (s *scripted) event(l line) Event {
 	first := l.word(0)
 	switch l.name {
 	case "members":
-		var all []Member
-		for _, w := range l.words {
-			name, draining := strings.CutSuffix(w, "!")
-			name, id, _ := strings.Cut(name, "#")
-			all = append(all, Member{Name: name, ID: id, Schedulable: !draining, GPUs: []string{"gpu-0"}})
-		}
-		return Members{all}
+		return s.members(l.words)
 	case "list":
 		list := ReplicaList{Node: first}
 		for _, name := range l.words[1:] {
@@ -146,7 +142,9 @@ func (s *scripted) event(l line) Event {
 	}
 	events := map[string]Event{
 		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
-		"migrated": Migrated{first}, "freed": Freed{first}, "exited": Exited{Ref{ID: first}, "crashed"},
+		"saved": Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
+		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first},
+		"exited":      Exited{Ref{ID: first}, "crashed"},
 		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
 	}
 	e := events[l.name]
@@ -154,6 +152,21 @@ func (s *scripted) event(l line) Event {
 		s.t.Fatalf("unknown event %q", l.name)
 	}
 	return e
+}
+
+func (s *scripted) members(words []string) (all Members) {
+	for _, w := range words {
+		if name, departed := strings.CutPrefix(w, "-"); departed {
+			all.Departed = append(all.Departed, Departed{name, s.now})
+			continue
+		}
+		name, draining := strings.CutSuffix(w, "!")
+		name, leaving := strings.CutSuffix(name, "~")
+		name, id, _ := strings.Cut(name, "#")
+		all.Members = append(all.Members, Member{Name: name, ID: id, Schedulable: !draining && !leaving,
+			Leaving: leaving, GPUs: []string{"gpu-0"}})
+	}
+	return all
 }
 
 func (s *scripted) apply(l line) {
@@ -194,6 +207,32 @@ func (s *scripted) apply(l line) {
 	if digest, ok := l.named["digest"]; ok {
 		s.spec.Revision.Digest = digest
 	}
+	s.preempt(l)
+}
+
+// preempt stores preemptions of replicas on node a, or of m:b on node b.
+func (s *scripted) preempt(l line) {
+	names, ok := l.named["preempt"]
+	if !ok {
+		return
+	}
+	stored := s.spec.Preemptions
+	s.spec.Preemptions = nil
+	for _, name := range strings.Fields(strings.ReplaceAll(names, ",", " ")) {
+		i := slices.IndexFunc(stored, func(p Preemption) bool { return p.Replica == name })
+		if i >= 0 {
+			s.spec.Preemptions = append(s.spec.Preemptions, stored[i])
+			continue
+		}
+		after, _ := time.ParseDuration(l.named["deadline"])
+		at := Location{"a", "gpu-0"}
+		if r := s.d.replicas[name]; r != nil {
+			at = r.spec.At
+		}
+		s.spec.Preemptions = append(s.spec.Preemptions, Preemption{ID: "p-" + name, Replica: name, At: at,
+			Deadline: s.now.Add(after), Drop: l.named["free"] == "yes",
+			Park: l.named["free"] == "park"})
+	}
 }
 
 func gpuReport(l line) GPU {
@@ -220,10 +259,23 @@ func (s *scripted) report(l line) Event {
 			"standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
+	e.Report.Fault = Fault{l.named["hung"] + l.named["corrupt"], l.named["corrupt"] != ""}
 	if _, ok := l.named["reason"]; ok {
 		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
 	}
 	return e
+}
+
+// migrating returns the id of the migration command in flight from a replica.
+func (s *scripted) migrating(name string) string {
+	r := s.d.replicas[name]
+	if r == nil {
+		return ""
+	}
+	if r.preemption != nil {
+		return r.preemption.request
+	}
+	return r.migrating
 }
 
 // format returns an effect with its type and fields.
@@ -250,6 +302,8 @@ func format(e Effect) string {
 		return fmt.Sprintf("ConfirmRevision{%s: %s}", e.Actor.ID, e.Digest)
 	case AskReplica:
 		return fmt.Sprintf("AskReplica{%s}", e.Replica)
+	case Preempting:
+		return fmt.Sprintf("Preempting{%s is %v}", e.Replica, e.Phase)
 	case MigrateSequences:
 		return fmt.Sprintf("MigrateSequences{from %s to %s: %s}", e.Replica, e.Target, e.Cause)
 	}
@@ -267,6 +321,9 @@ func (s *scripted) summary() string {
 		}
 	}
 	status := s.d.Status()
+	for _, p := range status.Preemptions {
+		text += fmt.Sprintf(", preemption of %s %v", p.Replica, p.Phase)
+	}
 	text += ": " + status.Condition.String()
 	if status.Detail != s.detail && status.Detail != "" {
 		text += ", " + status.Detail

@@ -37,6 +37,9 @@ type Spec struct {
 	Drop     bool              // replicas that stop because fewer are wanted free their weights
 	Level    Level             // wanted level of the replicas
 	Levels   map[string]Level  // wanted levels of single replicas, by name
+	// Preemptions have the replicas that an operator has taken away. One replica fewer is wanted for
+	// each.
+	Preemptions []Preemption
 }
 
 // ReplicaSpec is the desired state of one replica.

@@ -36,6 +36,8 @@ type Status struct {
 	Waiting   int      // requests that wait until a replica serves
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
+	// Preemptions in progress, and those that have ended and are still stored.
+	Preemptions []PreemptionStatus
 }
 
 // Status returns the status of the deployment.
@@ -50,6 +52,9 @@ func (d *Deployment) Status() Status {
 		if r.report != nil {
 			s.Reporting = append(s.Reporting, r.report.Actor)
 		}
+	}
+	for _, p := range d.preemptions {
+		s.Preemptions = append(s.Preemptions, PreemptionStatus{p.Preemption, p.machine.Progress()})
 	}
 	s.Condition, s.Detail = d.condition(serving)
 	return s
@@ -78,6 +83,8 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionAsleep, "it falls asleep; its replicas are draining"
 	case d.state == Active && d.spec.Rest == schedule.Asleep:
 		return ConditionAsleep, "a request wakes it"
+	case d.state == Active && total == 0 && d.spec.Replicas > 0:
+		return ConditionStopped, "all replicas were preempted; models.scale starts them"
 	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && total == 0:
@@ -117,7 +124,7 @@ func (d *Deployment) standbyDetail() string {
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
 // wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
-// one is starting, or leaves and makes room.
+// one is starting, or leaves and makes room, or a node is awaited.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
 	for _, r := range d.replicas {
@@ -125,6 +132,7 @@ func (d *Deployment) mayRecover() bool {
 		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
 	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
+	starting = starting || d.awaits()
 	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
 }
 

@@ -46,6 +46,7 @@ const (
 	Lost           // the device does not respond
 	Memory         // memory errors that ECC could not correct
 	XID            // an event that requires a reset
+	Hung           // a step hung or gave a wrong answer, and a self-test failed or hung too
 )
 
 // Fault is a fault of a device. The zero value is no fault.

@@ -110,13 +110,14 @@
 //	              running                      still here              gone       cancel its migration; drop it
 //	              running, claimed, refused                            gone       —
 //	timer         receiving … refused          heard in 5 s            same       set the timer
-//	              receiving                                            same       ask when the last block arrived
+//	              receiving                                            same       ask the data plane; set the timer
 //	              expecting                                            gone       release the adapter
 //	              closing                                              same       set the timer
 //	              running, claimed, refused                            gone       —
 //	              releasing, gone                                      same       —
 //	heard         receiving                    silent for 5 s          releasing  close the transfer
-//	              receiving                                            same       set the timer
+//	              receiving                                            same       —
+//	              closing … gone                                       same       —
 //	lost          postponed                                            gone       release the adapter
 //	              opening, receiving                                   releasing  close the transfer
 //	              closing                                              releasing  —

@@ -236,6 +236,11 @@ func (w *world) checkState() {
 	if n := w.target.arriving(); n > maxIncoming || len(w.target.postponed) > maxPostponed {
 		w.Fatalf("bounded: %d sequences arrive, %d offers wait", n, len(w.target.postponed))
 	}
+	for _, in := range w.target.incoming {
+		if slices.Contains(timed, in.state) && w.expiries[in.Key] == 0 {
+			w.Fatalf("ends: %v is %s without a timer", in.Key, in.state)
+		}
+	}
 	reading := 0
 	for _, s := range w.sends {
 		reading += len(s.effect.Blocks)

@@ -12,7 +12,7 @@ func TestTables(t *testing.T) {
 		transitions.Named(map[string][]SourceState{"offering … resuming": leaving}))
 	transitions.Documented(t, "state", targetTable, transitions.Named(map[string][]TargetState{
 		"receiving … refused": timed, "postponed … releasing": known, "without a transfer": sinkless,
-		"any other": unknown,
+		"any other": unknown, "closing … gone": past,
 	}))
 	transitions.Sound(t, sourceTable, targetTable)
 }

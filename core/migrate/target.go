@@ -10,6 +10,7 @@ const (
 	maxIncoming     = 8               // sequences that may arrive at once; further offers are refused
 	maxPostponed    = 2 * maxIncoming // offers that may wait; the source repeats those that were dropped
 	incomingTimeout = 5 * time.Second // of a reservation, since the last message or block
+	askInterval     = time.Second     // between questions when the last block arrived
 	// adapterTimeout is the maximum time that an offer waits for its adapter. It is shorter than
 	// the time after which the source gives up.
 	adapterTimeout = 1500 * time.Millisecond

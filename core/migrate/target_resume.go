@@ -74,14 +74,17 @@ func (m *Target) audible(in *incoming, e event) bool { return in.silence(e) < in
 
 func (m *Target) silent(in *incoming, e event) bool { return !m.audible(in, e) }
 
-// ask asks whether blocks have arrived since the last message.
-func (m *Target) ask(in *incoming, _ event) { m.emit(AskSink{in.Key}) }
+// ask asks whether blocks have arrived since the last message. The answer may come too late, or never,
+// if the source asks to resume the sequence meanwhile.
+func (m *Target) ask(in *incoming, _ event) {
+	m.emit(AskSink{in.Key})
+	m.emit(SetExpiry{in.Key, askInterval})
+}
 
 func (m *Target) heardBlock(in *incoming, e event) {
 	if e.heard.After(in.heard) {
 		in.heard = e.heard
 	}
-	m.setExpiry(in, e)
 }
 
 // setExpiry sets the timer to the time at which the attempt ends unless the source sends something.

@@ -49,6 +49,7 @@ var (
 	settled = []TargetState{Running, Claimed, Refused}
 	over    = []TargetState{Releasing, Gone}
 	busy    = []TargetState{Closing, Adopting}
+	past    = []TargetState{Closing, Adopting, Running, Claimed, Refused, Releasing, Gone}
 	unknown = []TargetState{Postponed, Opening, Releasing, Gone}
 	// timed are the states with a timer.
 	timed       = []TargetState{Receiving, Expecting, Closing, Adopting, Running, Claimed, Refused}
@@ -122,13 +123,14 @@ var targetTable = table.New("migrate target", []targetRow{
 	{settled, Abandoned, targetGuard{}, Gone, (*Target).forget, "—"},
 
 	{timed, Timer, audible, same, (*Target).setExpiry, "set the timer"},
-	{receiving, Timer, targetGuard{}, same, (*Target).ask, "ask when the last block arrived"},
+	{receiving, Timer, targetGuard{}, same, (*Target).ask, "ask the data plane; set the timer"},
 	{expecting, Timer, targetGuard{}, Gone, (*Target).withdraw, "release the adapter"},
 	{closing, Timer, targetGuard{}, same, (*Target).setExpiry, "set the timer"},
 	{settled, Timer, targetGuard{}, Gone, (*Target).forget, "—"},
 	{over, Timer, targetGuard{}, same, (*Target).stay, "—"},
 	{receiving, Heard, silent, Releasing, (*Target).release, "close the transfer"},
-	{receiving, Heard, targetGuard{}, same, (*Target).heardBlock, "set the timer"},
+	{receiving, Heard, targetGuard{}, same, (*Target).heardBlock, "—"},
+	{past, Heard, targetGuard{}, same, (*Target).stay, "—"},
 
 	{postponed, Lost, targetGuard{}, Gone, (*Target).withdraw, "release the adapter"},
 	{sinks, Lost, targetGuard{}, Releasing, (*Target).release, "close the transfer"},

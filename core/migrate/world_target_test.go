@@ -33,7 +33,11 @@ func (w *world) carryOutTarget(effect Effect) bool {
 		if e.After <= 0 {
 			w.Fatalf("ends: a timer of %s", e.After)
 		}
-		w.after(e.After, func() { w.do("target", func() []Effect { return w.target.Expire(e.Key, w.now) }) })
+		w.expiries[e.Key]++
+		w.after(e.After, func() {
+			w.expiries[e.Key]--
+			w.do("target", func() []Effect { return w.target.Expire(e.Key, w.now) })
+		})
 	case AnswerOffer:
 		w.send("accepted", func() {
 			w.do("source", func() []Effect {
@@ -168,9 +172,12 @@ func (w *world) answerResume(e AnswerResume) {
 		w.Fatalf("complete: %v was handed over before all blocks were sent", e.Key)
 	}
 	ok := e.Refusal == nil
-	if was, answered := w.outcomes[e.Key]; !answered {
+	unknown := !ok && e.Refusal.Reason == NotFound // no answer of an attempt, of which a late offer may begin a new one
+	switch was, answered := w.outcomes[e.Key]; {
+	case unknown:
+	case !answered:
 		w.outcomes[e.Key] = ok
-	} else if was != ok && (ok || e.Refusal.Reason != NotFound) {
+	case was != ok:
 		w.Fatalf("repeated: %v was answered %v, then %v", e.Key, was, e.Refusal)
 	}
 	w.send("resumed", func() {

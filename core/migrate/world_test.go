@@ -63,6 +63,7 @@ type world struct {
 	arriving     testOffer    // offer in the message being handled
 	tokens       int          // tokens in the message being handled
 	kept         map[Key]testOffer
+	expiries     map[Key]int // timers of attempts that have not fired
 	resumes      map[Key]int // tokens of the kept ResumeSequence messages
 }
 
@@ -120,7 +121,7 @@ func newWorld(t *rapid.T) *world {
 		ended: map[Key]bool{}, commands: map[string]*testCommand{}, sinks: map[Key]*testSink{},
 		offers: map[Key]SendOffer{}, asked: map[Key]SendResume{}, pins: map[string]bool{}, capacity: map[Key]int{},
 		resident: map[Key]int{}, outcomes: map[Key]bool{}, reservations: map[Key]bool{}, kept: map[Key]testOffer{},
-		resumes: map[Key]int{}}
+		resumes: map[Key]int{}, expiries: map[Key]int{}}
 	w.source.Open(testBlockBytes)
 	w.target.Open(testShape)
 	return w

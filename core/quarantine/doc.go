@@ -27,6 +27,7 @@
 //	          quarantined, lost  begun before this quarantine  same         refuse all
 //	          quarantined, lost                                same         note the result; refuse all
 //	observed  lost               in use                        same         unload all
+//	          quarantined        hung, test due                same         self-test
 //	          lost               test due                      same         self-test
 //	          any                                              same         —
 //
@@ -36,6 +37,23 @@
 //	event   self-test      next
 //	wanted  idle, running  running
 //	ended   running        idle
+//
+// A replica whose steps hang, or give wrong answers, makes its device suspicious. The device stays
+// in use until a self-test fails, or hangs too. If it was quarantined because of that, it is tested
+// every 30 s, and returns when it passes:
+//
+//	event       suspicion           guard                next       effects
+//	suspicious  trusted             quarantined          same       —
+//	            trusted                                  suspected  self-test
+//	            suspected                                same       —
+//	passed      suspected                                trusted    note it
+//	failed      suspected                                trusted    quarantine
+//	observed    suspected           quarantined          trusted    —
+//	            suspected           no self-test runs    same       self-test
+//	            suspected           the self-test hangs  trusted    quarantine
+//	passed      trusted, suspected                       same       —
+//	failed      trusted, suspected                       same       —
+//	observed    trusted, suspected                       same       —
 //
 // # Invariants
 //
@@ -52,7 +70,10 @@
 //   - one test: at most one self-test runs
 //   - empty: a self-test of a lost device starts only if the device is empty
 //   - patient: a self-test starts without a request only on a lost device that responds, and at
-//     least 30 s after the last self-test and after the start of the quarantine
+//     least 30 s after the last self-test and after the start of the quarantine; the same holds for a
+//     device that hung; and one starts at once on a healthy device that becomes suspicious
+//   - suspected: a quarantine because of a suspicion begins only after a self-test failed, or ran for
+//     20 s
 //   - observed: one observation is requested at a time, and each is followed by another request
 //   - emptied: the models on a lost device are unloaded when the device is observed
 //   - survives: a restart of the actor changes neither the quarantine nor the observation

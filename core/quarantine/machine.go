@@ -9,8 +9,8 @@ import (
 
 const (
 	observeInterval = time.Second
-	// testInterval is the time between self-tests of a lost device. Devices with other faults wait
-	// for the operator: a self-test cannot tell whether such a fault is gone.
+	// testInterval is the time between self-tests of a lost device, or of one that hung. Devices with
+	// other faults wait for the operator: a self-test cannot tell whether such a fault is gone.
 	testInterval = 30 * time.Second
 	maxNotes     = 16
 )
@@ -19,6 +19,9 @@ const (
 type Machine struct {
 	state State
 	test  Test
+
+	suspicion    Suspicion
+	suspectedFor string // in Suspected
 
 	current Quarantine // unset in Healthy
 	number  uint64     // number of the current or last quarantine
@@ -72,6 +75,7 @@ func (m *Machine) Observed(seen health.Observation, empty bool, now time.Time) [
 	if fault.Cause != health.None {
 		m.fire(event{kind: Fault, cause: fault.Cause, detail: fault.Detail, now: now})
 	}
+	m.doubt(event{kind: Observed, now: now})
 	m.fire(event{kind: Observed, empty: empty, now: now})
 	return m.take()
 }
@@ -114,6 +118,7 @@ func (m *Machine) Tested(fault string, now time.Time) []Effect {
 		return m.take()
 	}
 	m.fire(e)
+	m.doubt(e)
 	return m.take()
 }
 

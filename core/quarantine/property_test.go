@@ -26,6 +26,8 @@ type world struct {
 	next    int             // number of the next request
 	looks   int             // number of requested observations without an answer
 	due     time.Time       // earliest time of the next self-test without a request; zero: at any time
+	since   time.Time       // start of the last self-test
+	failed  bool            // the self-test that just ended failed
 }
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -69,6 +71,9 @@ func TestInvariants(t *testing.T) {
 					r := Request{ID: rapid.SampledFrom(slices.Sorted(maps.Keys(w.wait))).Draw(t, "request")}
 					w.do(event{kind: Release}, func() []Effect { return w.m.Release(r, false, !w.inUse, w.now) })
 				}
+			},
+			"suspect": func(*rapid.T) {
+				w.do(event{kind: Suspicious}, func() []Effect { return w.m.Suspect("a step hung", w.now) })
 			},
 			"tested": func(t *rapid.T) { w.tested() },
 			"ended":  func(t *rapid.T) { w.tested() },
@@ -131,7 +136,7 @@ func (w *world) observe() {
 	if want := w.m.State() == Lost && w.inUse; (unloads == 1) != want || unloads > 1 {
 		w.Fatalf("emptied: %v, in use: %v, but unloaded %d times", w.m.State(), w.inUse, unloads)
 	}
-	if tests == 1 && o.Lost != "" && len(w.wait) == 0 {
+	if tests == 1 && o.Lost != "" && len(w.wait) == 0 && w.m.State() == Lost {
 		w.Fatal("patient: a self-test of a device that does not respond")
 	}
 	if due := w.m.State() == Lost && !w.inUse && (len(w.wait) > 0 || o.Lost == "" && !w.now.Before(w.due)); due &&
@@ -148,7 +153,7 @@ func (w *world) tested() {
 	fault := rapid.SampledFrom([]string{"", "broken"}).Draw(w.T, "fault")
 	was := w.m.State()
 	e := event{kind: Passed}
-	if fault != "" {
+	if w.failed = fault != ""; w.failed {
 		e.kind = Failed
 	}
 	w.do(e, func() []Effect { return w.m.Tested(fault, w.now) })
@@ -174,6 +179,9 @@ func (w *world) do(e event, events func() []Effect) []Effect {
 		switch effect := effect.(type) {
 		case Began:
 			w.begins++
+			if effect.Cause == health.Hung && !w.failed && (!w.running || w.now.Sub(w.since) < 20*time.Second) {
+				w.Fatal("suspected: quarantined without a failed or hung self-test")
+			}
 			if state != Healthy && (was.Cause == health.Lost || effect.Cause != health.Lost) {
 				w.Fatalf("first cause: %v replaced %v", effect, was)
 			}
@@ -218,10 +226,13 @@ func (w *world) checkTest(e event) {
 	if w.m.State() == Lost && w.inUse {
 		w.Fatal("empty: a self-test of a lost device in use")
 	}
-	if e.kind != Release && len(w.wait) == 0 && (w.m.State() != Lost || w.now.Before(w.due)) {
+	q, _ := w.m.Current()
+	suspected := w.m.suspicion == Suspected && w.m.State() == Healthy
+	repeats := (w.m.State() == Lost || q.Cause == health.Hung) && !w.now.Before(w.due)
+	if e.kind != Release && len(w.wait) == 0 && !suspected && !repeats {
 		w.Fatalf("patient: a self-test without a request in state %v, due in %v", w.m.State(), w.due.Sub(w.now))
 	}
-	w.running, w.started, w.due = true, w.begins, w.now.Add(30*time.Second)
+	w.running, w.started, w.due, w.since = true, w.begins, w.now.Add(30*time.Second), w.now
 }
 
 func (w *world) answered(r Request) {

@@ -16,6 +16,7 @@ import (
 //	observed [in-use] [lost=WHY] [xid=N] [errors=N]
 //	not-observed
 //	device-lost WHY
+//	suspect WHY
 //	quarantine REQUEST [WHY]
 //	release REQUEST [untested] [in-use]
 //	passed, failed WHY                the self-test ended
@@ -92,6 +93,8 @@ func (p *player) event(name string, args []string) []Effect {
 		return m.NotObserved()
 	case "device-lost":
 		return m.DeviceLost(arg(0), p.now)
+	case "suspect":
+		return m.Suspect(strings.Join(args, " "), p.now)
 	case "quarantine":
 		return m.Quarantine(Request{ID: arg(0)}, arg(1), p.now)
 	case "release":

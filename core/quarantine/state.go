@@ -34,15 +34,16 @@ type Event uint8
 
 // Events.
 const (
-	Fault    Event = iota // the device failed, or an operator quarantines it
-	Release               // an operator releases it
-	Passed                // the self-test passed
-	Failed                // the self-test failed
-	Observed              // the device was observed; faults in the observation were handled before
+	Fault      Event = iota // the device failed, or an operator quarantines it
+	Release                 // an operator releases it
+	Passed                  // the self-test passed
+	Failed                  // the self-test failed
+	Observed                // the device was observed; faults in the observation were handled before
+	Suspicious              // a step hung on the device, or gave a wrong answer
 )
 
 func (e Event) String() string {
-	return [...]string{"fault", "release", "passed", "failed", "observed"}[e]
+	return [...]string{"fault", "release", "passed", "failed", "observed", "suspicious"}[e]
 }
 
 // Actor is the address of an actor. The zero value is none.

@@ -26,6 +26,7 @@ var (
 	untested   = guard{"untested", func(_ *Machine, e event) bool { return e.untested }}
 	inUse      = guard{"in use", func(_ *Machine, e event) bool { return !e.empty }}
 	earlier    = guard{"begun before this quarantine", (*Machine).testsEarlier}
+	hungTest   = guard{"hung, test due", (*Machine).hungTestDue}
 	testDue    = guard{"test due", (*Machine).testDue}
 )
 
@@ -50,6 +51,7 @@ var rows = table.New("quarantine", []row{
 	{excluded, Failed, always, same, (*Machine).refuseFailed, "note the result; refuse all"},
 
 	{lost, Observed, inUse, same, (*Machine).unloadAll, "unload all"},
+	{working, Observed, hungTest, same, (*Machine).startTest, "self-test"},
 	{lost, Observed, testDue, same, (*Machine).startTest, "self-test"},
 	{all, Observed, always, same, (*Machine).keep, "—"},
 })

@@ -25,6 +25,9 @@ type driver struct {
 	restoring bool
 	// ending ends the restore between two steps; complete tells whether all blocks were restored.
 	ending, complete bool
+	// manual means that the test grants turns. Otherwise the replica has the device to itself.
+	manual  bool
+	granted uint64 // last turn
 }
 
 // restore is a restore of the first blocks of a sequence that has started on them.
@@ -49,6 +52,11 @@ func (d *driver) do(effects []Effect) {
 		switch e.(type) {
 		case Advance, StepEnded:
 			d.advance()
+		case AskTurn:
+			if !d.manual {
+				d.granted++
+				d.do(d.m.Granted(d.granted, true, d.now))
+			}
 		}
 	}
 }
@@ -158,5 +166,5 @@ func (d *driver) abort() []Effect {
 	if p, _ := d.m.batch.Progress(d.m.current.entries[at].ID); !p.Restoring {
 		return nil
 	}
-	return d.m.StepAborted(d.m.current.step, at, "late")
+	return d.m.StepAborted(d.m.current.step, at, "late", d.now)
 }

@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/kv"
+	"troupe/core/turns"
 )
 
 // Effect is an action for the caller to carry out. Effects are carried out in order.
@@ -44,6 +45,13 @@ type (
 	FolderChanged struct{ Fault string }
 	// Drained answers the drain command.
 	Drained struct{}
+	// SaveBlocks copies all blocks to the tiers. The caller reports BlocksSaved.
+	SaveBlocks struct{}
+	// SequencesSaved answers the save command: all sessions were interrupted.
+	SequencesSaved struct {
+		Blocks int    // copied to the tiers
+		Fault  string // why others were not; empty if all were
+	}
 )
 
 // Sequences.
@@ -113,6 +121,15 @@ type (
 		Step    uint64
 		Entries []batch.Entry
 	}
+	// AskTurn asks the device for a turn.
+	AskTurn struct{ turns.Request }
+	// EndTurn ends a turn, and asks for another one if Next is set. Turn 0 reports that the replica
+	// holds no turn.
+	EndTurn struct {
+		Turn uint64
+		Used time.Duration
+		Next *turns.Request
+	}
 	// RepeatStep sends the engine the last step again.
 	RepeatStep struct{}
 	// PrefillMeasured reports the duration of a step with a prefill.
@@ -138,6 +155,20 @@ type (
 	Advance struct{}
 )
 
+// Faults.
+type (
+	// FaultBegan and FaultEnded report that the replica leaves service and returns to it.
+	FaultBegan struct{ Fault }
+	FaultEnded struct {
+		Detail string
+		After  time.Duration
+	}
+	// Suspect reports to the device that it may be broken.
+	Suspect struct{ Detail string }
+	// KeepCanary keeps the answer to the first canary across restarts of the actor.
+	KeepCanary struct{ Canary }
+)
+
 // KV memory.
 type (
 	// ReportKV reports the number of blocks that the replica has, needs at least, and could use in
@@ -146,6 +177,7 @@ type (
 		Blocks, Least, Wanted int
 		Standby               bool      // the device may take back all blocks beyond Least
 		LastUsed              time.Time // zero: never
+		StepTime              time.Duration
 	}
 	// KVShrunk answers a shrink command of the device.
 	KVShrunk struct {
@@ -198,6 +230,8 @@ func (Close) isEffect()            {}
 func (CheckFolder) isEffect()      {}
 func (FolderChanged) isEffect()    {}
 func (Drained) isEffect()          {}
+func (SaveBlocks) isEffect()       {}
+func (SequencesSaved) isEffect()   {}
 func (Accept) isEffect()           {}
 func (Refuse) isEffect()           {}
 func (Attach) isEffect()           {}
@@ -213,6 +247,8 @@ func (Poisoned) isEffect()         {}
 func (Nonfinite) isEffect()        {}
 func (BlocksChanged) isEffect()    {}
 func (RunStep) isEffect()          {}
+func (AskTurn) isEffect()          {}
+func (EndTurn) isEffect()          {}
 func (RepeatStep) isEffect()       {}
 func (PrefillMeasured) isEffect()  {}
 func (RestoreRead) isEffect()      {}
@@ -221,6 +257,10 @@ func (Emit) isEffect()             {}
 func (StepEnded) isEffect()        {}
 func (AnswerOffers) isEffect()     {}
 func (Advance) isEffect()          {}
+func (FaultBegan) isEffect()       {}
+func (FaultEnded) isEffect()       {}
+func (Suspect) isEffect()          {}
+func (KeepCanary) isEffect()       {}
 func (ReportKV) isEffect()         {}
 func (KVShrunk) isEffect()         {}
 func (Resized) isEffect()          {}

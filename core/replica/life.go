@@ -76,7 +76,9 @@ func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
 	case FolderTimer:
 		return m.on(event{kind: evCheckFolder})
 	case KVTimer:
-		return m.on(event{kind: evReportKV})
+		return m.on(event{kind: evReportKV, now: now})
+	case WatchTimer:
+		return m.on(event{kind: evWatch, now: now})
 	case LeaseTimer:
 		return m.on(event{kind: evRetryLease})
 	case AnnounceTimer:
@@ -95,6 +97,9 @@ func (m *Machine) start(e *event) {
 		m.add(SetTimer{AnnounceTimer, announceEvery})
 	}
 	m.enter(e.now)
+	if m.cfg.Incarnation > 1 {
+		m.noTurn(e)
+	}
 	m.load(e)
 }
 
@@ -146,7 +151,7 @@ func (m *Machine) adopted(e *event) {
 			MaxWait: adapterMaxWait}, m.pins)
 	}
 	m.add(Open{})
-	m.raise(event{kind: evMapped})
+	m.raise(event{kind: evMapped, now: e.now})
 }
 
 func (m *Machine) engineReady(e *event) {
@@ -189,6 +194,7 @@ func (m *Machine) confirmServes(e *event) {
 }
 
 func (m *Machine) drainServing(e *event) {
+	m.dropCanary()
 	m.enter(e.now)
 	m.drainRequested(e)
 }

@@ -18,12 +18,15 @@ type Config struct {
 	MaxSequences int
 	MaxWaiting   int
 	StepTokens   int
-	Revision     string // digest of the files to serve; empty: any
-	Confirmed    string // revision that the deployment confirmed to an earlier incarnation
-	MaxAdapters  int    // 0: sequences with adapters are refused
-	Router       bool   // blocks are announced to a router
-	CheckFolder  bool   // the model folder is checked
-	Standby      bool   // it is to be on standby once it has started
+	Revision     string  // digest of the files to serve; empty: any
+	Confirmed    string  // revision that the deployment confirmed to an earlier incarnation
+	MaxAdapters  int     // 0: sequences with adapters are refused
+	Router       bool    // blocks are announced to a router
+	CheckFolder  bool    // the model folder is checked
+	Standby      bool    // it is to be on standby once it has started
+	Weight       float64 // of its turns; 0 counts as 1
+	Watch        Watch
+	Canary       Canary // of an earlier incarnation
 }
 
 // Model is what the device loaded.
@@ -57,11 +60,13 @@ type Submission struct {
 
 // Machine decides what a replica does. It is not safe for concurrent use.
 type Machine struct {
-	cfg    Config
-	state  State
-	step   StepState
-	memory MemoryState
-	lease  PoolState
+	cfg       Config
+	state     State
+	step      StepState
+	memory    MemoryState
+	lease     PoolState
+	turnState TurnState
+	fault     FaultState
 
 	model         Model
 	confirmed     string // revision that the deployment confirmed
@@ -69,18 +74,29 @@ type Machine struct {
 	folderFault   string // empty: none
 	standby       bool   // the wanted level is standby, else active
 	drain         bool   // a drain command has not been answered
-	reporting     bool   // the report timer is set
+	departures    Departures
+	save          saving
+	reporting     bool // the report timer is set
 
 	batch     *batch.Scheduler // nil until the blocks are adopted
 	pool      *kv.Pool
 	sequences map[string]*sequence // by request id
 	context   int                  // context limit in tokens
 
-	current  inflight
-	isolated []batch.Entry // entries of a step that crashed twice; each is run alone
-	steps    uint64
-	lastStep time.Time // start of the last step
-	shrink   shrink
+	current   inflight
+	isolated  []batch.Entry // entries of a step that crashed twice; each is run alone
+	steps     uint64
+	lastStep  time.Time // start of the last step
+	turn      turn
+	times     stepTimes
+	turnCause event // of turnEvent, reused
+	shrink    shrink
+
+	pace       pace
+	watchDue   time.Time // when the timer of the watch fires
+	cause      Fault     // set while the replica is faulty
+	canary     Canary
+	lastCanary time.Time
 
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
@@ -102,6 +118,7 @@ type sequence struct {
 	base    int // number of output tokens that the session submitted
 	cached  int // number of prompt tokens found in KV blocks
 	adapter string
+	last    time.Time // when its last token was computed here; zero: none was
 }
 
 // inflight is the step that the engine runs.
@@ -110,6 +127,7 @@ type inflight struct {
 	step    uint64
 	prompt  uint64 // number of prompt tokens
 	began   time.Time
+	stalled time.Duration // of the time since began, how long this process stalled
 }
 
 // shrink is the last command to shrink the KV memory.
@@ -121,6 +139,8 @@ type shrink struct {
 // Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
+	Turns, HungSteps, CanaryFailures                                                   uint64
+	StepTime                                                                           time.Duration
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -138,11 +158,13 @@ type event struct {
 	preempted  []batch.Preemption
 	sampled    []uint32
 	notFinite  []int
+	open       bool
 }
 
 // New returns a machine in state Created.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, standby: cfg.Standby, sequences: make(map[string]*sequence)}
+	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, standby: cfg.Standby, canary: cfg.Canary,
+		sequences: make(map[string]*sequence)}
 }
 
 // State returns the state of the life cycle.

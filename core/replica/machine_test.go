@@ -33,6 +33,10 @@ func TestInvariants(t *testing.T) {
 			"timer":      func(*rapid.T) { w.fire() },
 			"adapters":   func(*rapid.T) { w.adapters() },
 			"hold":       func(*rapid.T) { w.hold() },
+			"turn":       func(*rapid.T) { w.turn() },
+			"turn 2":     func(*rapid.T) { w.turn() },
+			"turn 3":     func(*rapid.T) { w.grant() },
+			"time":       func(*rapid.T) { w.pass() },
 			"plan":       func(*rapid.T) { w.event(func() []Effect { return w.m.Plan(w.now) }) },
 		})
 		w.finish()
@@ -100,9 +104,14 @@ func (w *world) lifeCycle() {
 		w.event(func() []Effect { return w.m.Activate(w.now) })
 	case 11:
 		w.event(func() []Effect { return w.m.FolderChecked(w.digest("fault"), w.now) })
+	case 17:
+		w.event(func() []Effect { return w.m.Save(w.now) })
+	case 18, 19:
+		w.event(func() []Effect { return w.m.BlocksSaved(1, w.digest("fault"), w.now) })
 	case 12:
 		w.event(w.m.Stop)
 		w.running = false // the engine stops with the replica
+		w.holds, w.asked = 0, false
 	}
 }
 
@@ -158,7 +167,7 @@ func (w *world) leave() {
 
 // arrive lets a sequence migrate to this replica, where it waits.
 func (w *world) arrive() {
-	if w.m.State() != Serving {
+	if w.m.Accepting() != nil {
 		return
 	}
 	s := submission(w.id(), rapid.IntRange(1, 9).Draw(w.T, "prompt"), 1, 4, "")
@@ -184,6 +193,13 @@ func (w *world) done() {
 		bad = []int{rapid.IntRange(0, n-1).Draw(w.T, "which")}
 	}
 	tokens := w.tokens()
+	if isCanary(w.m.current.entries) {
+		if rapid.IntRange(0, 3).Draw(w.T, "wrong") == 0 {
+			tokens[0]++
+			w.wrong = true // if it is the first one, those that follow differ from it
+		}
+		w.wrong = w.wrong || len(bad) > 0
+	}
 	w.event(func() []Effect {
 		w.running = false
 		return w.m.StepDone(w.m.current.step, tokens, bad, w.now)
@@ -201,6 +217,7 @@ func (w *world) crash() {
 			}
 		}
 		w.alone = begun && len(w.m.current.entries) == 1
+		w.wrong = w.wrong || w.alone && isCanary(w.m.current.entries) // it may be the third crash
 		w.running = false
 		return w.m.EngineReady(crashed, w.now)
 	})
@@ -247,9 +264,17 @@ func (w *world) resize() {
 
 func (w *world) fire() {
 	timer := rapid.Custom(func(t *rapid.T) Timer {
-		return Timer(rapid.IntRange(int(RetryTimer), int(AdapterTimer)).Draw(t, "timer"))
+		return Timer(rapid.IntRange(int(RetryTimer), int(WatchTimer)).Draw(t, "timer"))
 	}).Draw(w.T, "timer")
 	w.event(func() []Effect { return w.m.Fired(timer, 0, w.now) })
+}
+
+// pass lets time pass and checks the steps.
+func (w *world) pass() {
+	for range rapid.IntRange(1, 20).Draw(w.T, "seconds") {
+		w.now = w.now.Add(watchEvery)
+		w.event(func() []Effect { return w.m.Fired(WatchTimer, 0, w.now) })
+	}
 }
 
 // adapters reports an event of the adapter pool.
@@ -301,6 +326,9 @@ func (w *world) hold() {
 	}
 	w.m.Batch().Resume(w.held2)
 	w.held2 = ""
+	if w.m.State() != Stopping {
+		w.advance()
+	}
 }
 
 // finish ends all sequences and checks that nothing is left.
@@ -313,11 +341,15 @@ func (w *world) finish() {
 	for id := range w.next {
 		w.event(func() []Effect { return w.m.Cancel(id) })
 	}
-	for i := 0; w.m.Stepping(); i++ {
+	for i := 0; w.m.Stepping() || w.asked; i++ {
 		if i > 100 {
 			w.Fatal("one step: the steps do not end")
 		}
 		w.now = w.now.Add(time.Millisecond)
+		if !w.m.Stepping() {
+			w.grant()
+			continue
+		}
 		w.event(func() []Effect {
 			w.running = false
 			return w.m.StepDone(w.m.current.step, w.tokens(), nil, w.now)

@@ -44,6 +44,7 @@ func (m *Machine) release(*event) {
 }
 
 func (m *Machine) shrinkDone(e *event) {
+	m.turnEvent(evUnused, e.now)
 	m.publishBlocks()
 	m.answerShrink(e)
 }
@@ -67,7 +68,7 @@ func (m *Machine) grow(e *event) {
 // sendKVReport reports on the KV memory now.
 func (m *Machine) sendKVReport() {
 	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
-		Standby: m.yieldsAll(), LastUsed: m.lastStep})
+		Standby: m.yieldsAll(), LastUsed: m.lastStep, StepTime: m.totals.StepTime})
 }
 
 func (m *Machine) reportKV(e *event) {
@@ -75,6 +76,7 @@ func (m *Machine) reportKV(e *event) {
 	if m.memory == Shrunk {
 		m.answerShrink(e)
 	}
+	m.turnEvent(evRepeat, e.now)
 	m.add(SyncKVPins{}, SetTimer{KVTimer, kvReportEvery})
 }
 

@@ -26,13 +26,15 @@ const (
 	TooLong
 	NoMemory
 	LoadFailed
+	ReplicaPreempted // the replica is preempted; its sessions wait for another one
+	IsFaulty
 	Relayed // refused for the reason in the message that caused it
 )
 
 func (r Reason) String() string {
 	return [...]string{"not-ready", "draining", "weights-differ", "engine-failed", "not-finite", "invalid-argument",
 		"unsupported", "not-found", "conflict", "already-exists", "queue-full", "too-long", "no-memory", "load-failed",
-		"relayed"}[r]
+		"preempted", "faulty", "relayed"}[r]
 }
 
 // Refusal says why something was refused, and after what time it may be tried again.
@@ -70,12 +72,16 @@ var poolReasons = map[lora.Reason]Reason{
 
 // Accepting returns why no sequence is accepted at the moment, or nil.
 func (m *Machine) Accepting() *Refusal {
+	if m.Faulty() {
+		why := m.faultRefusal()
+		return &why
+	}
 	switch m.state {
 	case Serving:
 		return nil
 	case Suspending, Standby:
 		return &Refusal{IsDraining, m.title() + " is on standby", RetryAfter}
-	case Draining:
+	case Draining, Saving, Saved:
 		return &Refusal{IsDraining, m.title() + " is draining", RetryAfter}
 	}
 	return &Refusal{NotReady, m.title() + " is not serving yet", RetryAfter}

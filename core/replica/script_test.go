@@ -2,13 +2,16 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/core/lora"
+	"troupe/core/turns"
 	"troupe/testkit/script"
 )
 
@@ -16,7 +19,8 @@ import (
 // A prompt is 0, 1, and so on: each token equals its position. A block holds 4 tokens. After
 // "Advance" and "StepEnded" the next step is started, as the actor does. The lines below an event
 // are the states of the life cycle, the step, the memory and the adapter pool, and the effects. The
-// event startup, which stands for the events of start.txt, shows only the states.
+// event startup, which stands for the events of start.txt, shows only the states, and the event
+// watch omits the timer of the watch.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -51,7 +55,9 @@ func (p *player) event(line []string) []string {
 		p.driver = newDriver(Config{MaxSequences: p.number("sequences", 4), MaxWaiting: p.number("waiting", 2),
 			Revision: p.words["revision"], Confirmed: p.words["confirmed"], MaxAdapters: p.number("adapters", 0),
 			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"),
-			LeastBlocks: p.number("least", 0)})
+			LeastBlocks: p.number("least", 0),
+			Watch:       Watch{p.seconds("timeout"), p.seconds("hung"), p.seconds("canary")}})
+		p.manual = p.has("turns")
 		return nil
 	}
 	p.out = nil
@@ -66,11 +72,18 @@ func (p *player) event(line []string) []string {
 	return out
 }
 
-// states formats the states. It omits the memory unless it shrinks, and the pool if there is none.
+// states formats the states. It omits the memory unless it shrinks, a fault and a pool if there is
+// none.
 func (p *player) states() string {
 	s := p.m.state.String() + " " + p.m.step.String()
 	if p.m.memory > Whole {
 		s += " " + p.m.memory.String()
+	}
+	if p.manual {
+		s += ", turn " + p.m.turnState.String()
+	}
+	if p.m.Faulty() {
+		s += ", " + p.m.fault.String()
 	}
 	if p.m.lease > NoAdapters {
 		s += ", pool " + p.m.lease.String()
@@ -107,6 +120,10 @@ func (p *player) play(name string) {
 		p.do(m.Standby(now))
 	case "activate":
 		p.do(m.Activate(now))
+	case "save":
+		p.do(m.Save(now))
+	case "blocks-saved":
+		p.do(m.BlocksSaved(p.number("blocks", 0), p.words["fault"], now))
 	case "stop":
 		p.do(m.Stop())
 	case "fired":
@@ -114,6 +131,10 @@ func (p *player) play(name string) {
 	case "submit":
 		s := submission(p.arg, p.number("prompt", 3), p.number("output", 0), p.number("max", 3), p.words["adapter"])
 		s.Revision, s.Arrived = p.words["revision"], now
+		if d, err := time.ParseDuration(p.words["timeout"]); err == nil {
+			s.Deadline = now.Add(d)
+		}
+		s.Class = batch.Class(p.number("class", int(batch.Standard)))
 		s.Root = kv.Root("m", p.words["adapter"], []byte(p.words["salt"]))
 		if c, ok := p.words["client"]; ok {
 			s.Client = c
@@ -135,12 +156,18 @@ func (p *player) play(name string) {
 			bad = []int{p.number("nan", 0)}
 		}
 		p.stepDone(bad...)
+	case "watch":
+		p.watch()
+	case "wrong-done":
+		p.do(m.StepDone(m.current.step, []uint32{uint32(p.number("token", 1))}, nil, now))
 	case "late-done":
 		p.do(m.StepDone(m.current.step-1, nil, nil, now))
 	case "restore-next":
 		p.restoring = true
 	case "abort":
 		p.do(p.abort())
+	case "restored-soon":
+		p.ending, p.complete = true, true
 	case "restored":
 		p.ending, p.complete = true, true
 		p.advance()
@@ -149,10 +176,17 @@ func (p *player) play(name string) {
 	}
 }
 
-// playDevice runs the events of the KV memory and the adapters.
+// playDevice runs the events of turns, the KV memory and the adapters.
 func (p *player) playDevice(name string) {
 	m := p.m
 	switch name {
+	case "granted":
+		p.granted = uint64(p.number("turn", 1))
+		p.do(m.Granted(p.granted, p.has("open"), p.now))
+	case "recalled":
+		p.do(m.Recalled(uint64(p.number("turn", int(p.granted))), p.now))
+	case "device-restarted":
+		p.do(m.DeviceRestarted(p.now))
 	case "shrink":
 		p.do(m.Shrink(p.lease(), p.number("blocks", 0), uint64(p.number("attempt", 1))))
 	case "grow":
@@ -193,7 +227,7 @@ func (p *player) lease() string {
 }
 
 func (p *player) fired() {
-	for timer := RetryTimer; timer <= AdapterTimer; timer++ {
+	for timer := RetryTimer; timer <= WatchTimer; timer++ {
 		if timer.String() == p.arg {
 			p.do(p.m.Fired(timer, 0, p.now))
 			return
@@ -232,7 +266,36 @@ func (p *player) number(word string, otherwise int) int {
 	return n
 }
 
+// watch checks the steps once a second, from now on until the given second. With late, only the last
+// check takes place.
+func (p *player) watch() {
+	for at := p.seconds("until"); ; {
+		p.now = p.m.watchDue
+		if end := epoch.Add(at); p.has("late") || p.now.After(end) {
+			p.now = end
+		}
+		p.do(p.m.Fired(WatchTimer, 0, p.now))
+		if !p.now.Before(epoch.Add(at)) {
+			break
+		}
+	}
+	p.out = slices.DeleteFunc(p.out, func(e Effect) bool { return e == SetTimer{WatchTimer, watchEvery} })
+}
+
+func (p *player) seconds(word string) time.Duration {
+	return time.Duration(p.number(word, 0)) * time.Second
+}
+
 func (Known) isEffect() {}
+
+// turnText formats what a turn is asked for, with the deadline since the start of the script.
+func turnText(r turns.Request) string {
+	s := fmt.Sprintf("class %d, step %v", r.Class, r.Estimate)
+	if !r.Deadline.IsZero() {
+		s += fmt.Sprintf(", due %v", r.Deadline.Sub(epoch))
+	}
+	return s
+}
 
 // text formats an effect.
 func text(e Effect) string {
@@ -259,6 +322,14 @@ func text(e Effect) string {
 			line += fmt.Sprintf(" %s[%d:%d]", entry.ID, entry.Position, entry.Position+len(entry.Tokens))
 		}
 		return line
+	case AskTurn:
+		return "ask for a turn: " + turnText(e.Request)
+	case EndTurn:
+		line := fmt.Sprintf("end turn %d, used %v", e.Turn, e.Used)
+		if e.Next != nil {
+			line += ", and ask: " + turnText(*e.Next)
+		}
+		return line
 	case Emit:
 		line := "emit"
 		for _, t := range e.Tokens {
@@ -273,6 +344,8 @@ func text(e Effect) string {
 	case ReportKV:
 		return strings.TrimSuffix(fmt.Sprintf("report KV blocks=%d least=%d wanted=%d standby=%t", e.Blocks, e.Least,
 			e.Wanted, e.Standby), " standby=false")
+	case FaultBegan:
+		return fmt.Sprintf("fault: %s; final=%t", e.Detail, e.Final)
 	case AdoptPins:
 		return fmt.Sprintf("adopt pins %v", e.Pins)
 	case SendPin:

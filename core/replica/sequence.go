@@ -26,6 +26,7 @@ func (m *Machine) submit(e *event) {
 		m.add(Refuse{s.ID, *why})
 		return
 	}
+	m.dropCanary()
 	ahead, refused := m.enqueue(s.Request)
 	switch {
 	case refused == nil:
@@ -127,7 +128,12 @@ func (m *Machine) Arrived(id, adapter string, base int) {
 }
 
 // CountMoved counts a sequence that has migrated to another replica. Remove removes the sequence.
-func (m *Machine) CountMoved() { m.totals.MigratedOut++ }
+func (m *Machine) CountMoved() {
+	m.totals.MigratedOut++
+	if m.leaving() {
+		m.departures.Migrated++
+	}
+}
 
 // Remove removes a sequence that has migrated to another replica.
 func (m *Machine) Remove(id string) {

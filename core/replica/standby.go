@@ -10,12 +10,15 @@ func (m *Machine) keepLevel(e *event) {
 // suspend stops accepting sequences. The present ones finish, or migrate.
 func (m *Machine) suspend(e *event) {
 	m.keepLevel(e)
+	m.dropCanary()
 	m.enter(e.now)
 	m.add(Advance{})
 }
 
-// empty enters Standby: the device may take back all KV memory beyond the minimum.
+// empty enters Standby: the turn goes back, and the device may take back all KV memory beyond the
+// minimum.
 func (m *Machine) empty(e *event) {
+	m.turnEvent(evUnused, e.now)
 	m.enter(e.now)
 	m.sendKVReport()
 }

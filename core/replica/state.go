@@ -14,13 +14,15 @@ const (
 	Suspending              // no sequence is accepted; the present ones finish or migrate, and then it is Standby
 	Standby                 // no sequence is accepted or present; the weights and a minimum of KV memory stay
 	Draining                // no sequence is accepted; the present ones finish
+	Saving                  // no step is planned; the KV blocks are copied to the tiers
+	Saved                   // the sequences were interrupted, to be resumed from the tiers
 	Failed                  // the weights cannot be loaded
 	Stopping                // the actor stops or restarts
 )
 
 func (s State) String() string {
 	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "suspending",
-		"standby", "draining", "failed", "stopping"}[s]
+		"standby", "draining", "saving", "saved", "failed", "stopping"}[s]
 }
 
 // StepState is the state of the replica's steps.
@@ -71,6 +73,22 @@ func (s PoolState) String() string {
 	return [...]string{"no adapters", "unleased", "leasing", "starting", "ready"}[s]
 }
 
+// TurnState is the state of the replica's turn on its device.
+type TurnState uint8
+
+// Turn states.
+const (
+	NoTurn       TurnState = iota // the replica has none, and has not asked for one
+	AwaitingTurn                  // it has asked for a turn
+	OneStep                       // it may run one step
+	OpenTurn                      // it may run steps until the turn is recalled
+	RecalledTurn                  // its turn ends with the step in flight
+)
+
+func (s TurnState) String() string {
+	return [...]string{"none", "awaiting", "one step", "open", "recalled"}[s]
+}
+
 // Event is a kind of event. Each belongs to one or more of the tables.
 type Event uint8
 
@@ -86,6 +104,8 @@ const (
 	evDrain                      // the deployment or the operator drains the replica
 	evStandby                    // the deployment wants the replica at level standby
 	evActivate                   // the deployment wants the replica at level active
+	evSave                       // the deployment takes the sequences away
+	evBlocksSaved                // the copies to the tiers have ended
 	evStop                       // the actor stops or restarts
 	evSubmit                     // a session submits a sequence
 	evCheckFolder                // the timer of the folder check fired
@@ -102,6 +122,14 @@ const (
 	evPicked      // → an isolated entry is to run
 	evExhausted   // → no isolated entry is left
 
+	evGranted  // the device has granted a turn
+	evRecalled // the device recalls an open turn
+	evReset    // the actor of the device has restarted
+	evNeedTurn // → there is work and no turn
+	evStepped  // → a step has ended
+	evUnused   // → there is nothing to run in the turn, or no step may run
+	evRepeat   // → a request may have been lost
+
 	evReportKV // the timer of the report to the device fired
 	evShrink   // the device takes KV memory back
 	evRelease  // no step is in flight, so blocks can be released
@@ -114,16 +142,21 @@ const (
 	evLeaseRefused // the device refused pages
 	evPoolReady    // the pool started or restarted
 
-	evMapped // → the blocks are adopted; handled by memory and adapters
-	evHalt   // → the actor stops; handled by steps, memory and adapters
+	evMapped // → the blocks are adopted; handled by memory, adapters and faults
+	evHalt   // → the actor stops; handled by steps, memory, adapters and faults
+
+	evWatch       // the timer of the watch fired
+	evStepOver    // → a step has ended
+	evCanaryWrong // → a canary gave a wrong answer
 )
 
 func (e Event) String() string {
-	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed",
-		"drain", "standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty",
-		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
-		"exhausted", "report-kv", "shrink", "release", "grow", "unread", "wanted", "retry-lease", "leased",
-		"lease-refused", "pool-ready", "mapped", "halt"}[e]
+	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
+		"standby", "activate", "save", "blocks-saved", "stop", "submit", "check-folder", "folder-checked", "empty",
+		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked", "exhausted",
+		"granted", "recalled", "reset", "need-turn", "stepped", "unused", "repeat", "report-kv", "shrink", "release",
+		"grow", "unread", "wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt", "watch",
+		"step-over", "canary-wrong"}[e]
 }
 
 // Timer names a timer. It fires once after each SetTimer.
@@ -138,8 +171,9 @@ const (
 	KVTimer                    // sends the next report to the device
 	LeaseTimer                 // repeats an unanswered lease of pages
 	AdapterTimer               // checks for sequences that wait for adapters
+	WatchTimer                 // starts the next check of the step in flight
 )
 
 func (t Timer) String() string {
-	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter"}[t]
+	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter", "watch"}[t]
 }

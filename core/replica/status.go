@@ -24,6 +24,8 @@ type Status struct {
 	LastNotFinite string // model or adapter of the last sequence with non-finite logits, and the time
 	FoundRevision string
 	FolderFault   string
+	Departures    Departures // while it drains
+	Fault         *Fault     // nil: none
 
 	Running, Waiting int
 	Mapped           bool // the blocks are adopted, so Blocks is set
@@ -47,12 +49,19 @@ type AdapterStatus struct {
 func (m *Machine) Status() Status {
 	s := Status{State: m.state, Steps: m.steps, Totals: m.totals, LastNotFinite: m.lastNotFinite,
 		FoundRevision: m.foundRevision, FolderFault: m.folderFault}
+	if m.leaving() {
+		s.Departures = m.departures
+	}
 	if m.pins != nil {
 		s.TakesAdapters, s.Awaited, s.Adapters = true, m.pins.Pending(), m.adapters()
+	}
+	if m.Faulty() {
+		s.Fault = &m.cause
 	}
 	if m.batch != nil {
 		s.Mapped, s.Running, s.Waiting = true, m.batch.Running(), m.batch.Waiting()
 		s.Blocks, s.PinnedBlocks = m.pool.Stats(), m.pool.Pinned()
+		m.hideCanary(&s)
 	}
 	return s
 }

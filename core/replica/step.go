@@ -30,13 +30,16 @@ func (m *Machine) pick(e *event) {
 			return
 		}
 	}
-	m.raise(event{kind: evExhausted})
+	m.raise(event{kind: evExhausted, now: e.now})
 }
 
 // Plan plans the next step. It starts the step, or reports that there is nothing to compute.
 func (m *Machine) Plan(now time.Time) []Effect { return m.on(event{kind: evPlan, now: now}) }
 
 func (m *Machine) plan(e *event) {
+	if m.batch.Running()+m.batch.Waiting() > 1 {
+		m.dropCanary()
+	}
 	plan, ok := m.batch.Plan(e.now)
 	for _, w := range plan.Rejected {
 		m.add(Rejected{w.ID, w.Adapter, w.Refusal.Detail})
@@ -53,6 +56,7 @@ func (m *Machine) plan(e *event) {
 
 // rest answers a drain, or ends Suspending, once no sequence is left.
 func (m *Machine) rest(e *event) {
+	m.turnEvent(evUnused, e.now)
 	m.publishBlocks()
 	if len(m.sequences) > 0 {
 		return
@@ -85,7 +89,9 @@ func (m *Machine) runStep(e *event) {
 	m.publishBlocks()
 	m.steps++
 	m.pool.Tick()
-	m.lastStep = e.now
+	if !isCanary(e.entries) {
+		m.lastStep = e.now
+	}
 	m.current = inflight{entries: e.entries, step: m.steps, prompt: m.promptTokens(e.entries), began: e.now}
 	m.totals.TokensIn += m.current.prompt
 	m.add(RunStep{m.steps, e.entries})
@@ -94,6 +100,9 @@ func (m *Machine) runStep(e *event) {
 // promptTokens returns the number of tokens in a step that belong to prompts. The others were
 // generated.
 func (m *Machine) promptTokens(entries []batch.Entry) (n uint64) {
+	if isCanary(entries) {
+		return 0
+	}
 	for _, e := range entries {
 		prompt, _, _ := m.batch.Sequence(e.ID)
 		n += uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
@@ -124,6 +133,7 @@ func (m *Machine) StepDone(step uint64, sampled []uint32, notFinite []int, now t
 
 func (m *Machine) stepDone(e *event) {
 	entries := m.current.entries
+	m.measureStep(e.now)
 	m.measurePrefill(e.now)
 	for _, entry := range entries {
 		if p, _ := m.batch.Progress(entry.ID); entry.Restoring && p.Restoring {
@@ -131,15 +141,28 @@ func (m *Machine) stepDone(e *event) {
 		}
 	}
 	m.dropNotFinite(entries, e)
-	m.emit(entries, m.batch.Done(entries, e.sampled))
+	tokens := m.batch.Done(entries, e.sampled)
+	for _, t := range tokens {
+		if q := m.sequences[t.ID]; q != nil { // a canary has none
+			q.last = e.now
+		}
+	}
+	m.endStep(e.now)
+	m.emit(entries, tokens, e)
 	m.reportSoon()
 	m.add(StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
 // emit sends tokens to their sessions and drops the sequences that end. A stop token ends a
 // sequence and is not part of the output.
-func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
+func (m *Machine) emit(entries []batch.Entry, all []batch.Emission, done *event) {
 	if len(all) == 0 {
+		return
+	}
+	if isCanary(entries) {
+		m.batch.Drop(canaryID)
+		m.canaryDone(all[0].Token, len(done.notFinite) == 0, done.now)
 		return
 	}
 	m.add(Emit{entries, all})
@@ -152,6 +175,9 @@ func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
 			m.totals.TokensCached += uint64(e.Cached)
 		}
 		if e.Finish != batch.None {
+			if m.leaving() {
+				m.departures.Finished++
+			}
 			m.drop(e.ID, "finished")
 		}
 	}
@@ -192,8 +218,11 @@ func (m *Machine) endNotFinite(id string, now time.Time) {
 }
 
 // measurePrefill records the duration of a step with a prefill, unless it may have waited at a
-// gate.
+// gate. A hung step and a canary say nothing about prefills.
 func (m *Machine) measurePrefill(now time.Time) {
+	if m.Faulty() || isCanary(m.current.entries) {
+		return
+	}
 	tokens, prefills := 0, false
 	for _, e := range m.current.entries {
 		if e.Restoring {
@@ -209,8 +238,8 @@ func (m *Machine) measurePrefill(now time.Time) {
 }
 
 // StepAborted reports that a step was aborted because the gate of an entry failed.
-func (m *Machine) StepAborted(step uint64, entry int, why string) []Effect {
-	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why})
+func (m *Machine) StepAborted(step uint64, entry int, why string, now time.Time) []Effect {
+	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why, now: now})
 }
 
 // stepAborted plans the next step without the sequence of the failed gate. That sequence waits for
@@ -219,10 +248,16 @@ func (m *Machine) stepAborted(e *event) {
 	id := m.current.entries[e.n].ID
 	m.totals.TokensIn -= m.current.prompt
 	m.batch.RestoreFailed(id)
+	m.turn.used += e.now.Sub(m.current.began)
+	m.endStep(e.now)
 	m.add(StepAborted{id, e.id}, StepEnded{})
+	m.raise(event{kind: evStepOver, now: e.now})
 }
 
-func (m *Machine) repeat(*event) { m.add(RepeatStep{}) }
+func (m *Machine) repeat(e *event) {
+	m.current.began, m.current.stalled = e.now, 0
+	m.add(RepeatStep{})
+}
 
 // isolate makes the entries of a crashing step run one by one, to find the one that causes the
 // crash.
@@ -232,11 +267,16 @@ func (m *Machine) isolate(*event) {
 }
 
 // dropPoison drops a sequence that crashes the engine when it runs alone.
-func (m *Machine) dropPoison(*event) {
+func (m *Machine) dropPoison(e *event) {
 	id := m.current.entries[0].ID
+	m.raise(event{kind: evStepOver, now: e.now})
+	if id == canaryID {
+		m.canaryFailed("the engine crashes on it", e.now)
+	}
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
 	m.drop(id, "the engine crashes on it")
+	m.endStep(e.now)
 	m.add(StepEnded{})
 }
 

@@ -14,14 +14,18 @@ const same = table.Same
 
 var (
 	anyState = []State{Created, Loading, Adopting, Starting, Confirming, Serving, Suspending, Standby, Draining,
-		Failed, Stopping}
-	serviced  = []State{Confirming, Serving, Suspending, Standby, Draining}
+		Saving, Saved, Failed, Stopping}
+	serviced  = []State{Confirming, Serving, Suspending, Standby, Draining, Saving, Saved}
 	suspended = []State{Suspending, Standby}
 	running   = []State{Serving, Suspending, Standby}
+	saveable  = []State{Serving, Suspending, Standby, Draining}
 	anyStep   = []StepState{Halted, Idle, Running, Repeating, Isolating, Alone}
 	inFlight  = []StepState{Running, Repeating, Alone}
 	anyMemory = []MemoryState{Unmapped, Whole, Shrinking, Shrunk}
 	mapped    = []MemoryState{Whole, Shrinking, Shrunk}
+	anyTurn   = []TurnState{NoTurn, AwaitingTurn, OneStep, OpenTurn, RecalledTurn}
+	spent     = []TurnState{OneStep, RecalledTurn}
+	held      = []TurnState{OneStep, OpenTurn, RecalledTurn}
 	anyLease  = []PoolState{NoAdapters, Unleased, Leasing, PoolStarting, PoolReady}
 )
 
@@ -44,7 +48,16 @@ var (
 	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
 	notBegun   = guard{"before the step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
+	saves      = guard{"saving", func(m *Machine, _ *event) bool { return m.state == Saving }}
 	shrunk     = guard{"memory shrunk", func(m *Machine, _ *event) bool { return m.memory == Shrunk }}
+
+	turnless   = guard{"without a turn", func(m *Machine, _ *event) bool { return !m.mayStep() && m.hasWork() }}
+	grantsOpen = guard{"until recalled", func(_ *Machine, e *event) bool { return e.open }}
+	otherTurn  = guard{"of another turn", func(m *Machine, e *event) bool { return e.number != m.turn.number }}
+	stepping   = guard{"in a step", func(m *Machine, _ *event) bool { return m.Stepping() }}
+	working    = guard{"has work", func(m *Machine, _ *event) bool { return m.hasWork() }}
+	onStandby  = guard{"on standby", func(m *Machine, _ *event) bool { return m.state == Standby }}
+	notOpen    = guard{"not open", func(*Machine, *event) bool { return true }}
 
 	otherLease = guard{"of another lease", func(m *Machine, e *event) bool { return e.id != m.model.Lease }}
 	tooFew     = guard{"too few", func(m *Machine, e *event) bool { return e.n < m.minBlocks() }}
@@ -83,6 +96,11 @@ var lifeTable = table.New("replica", []row[State]{
 	{anyState, evActivate, always, same, (*Machine).keepLevel, "keep the level"},
 	{running, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
+	{saveable, evSave, always, Saving, (*Machine).startSaving, "publish; advance"},
+	{[]State{Saving}, evSave, always, same, (*Machine).saveAgain, "advance"},
+	{[]State{Saved}, evSave, always, same, (*Machine).answerSave, "answer"},
+	{[]State{Saving}, evBlocksSaved, always, Saved, (*Machine).requeue, "interrupt all; publish; answer"},
+	{running, evSubmit, isFaulty, same, (*Machine).refuseSubmission, "refuse"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Suspending}, evSubmit, hasOutput, same, (*Machine).submit, "accept or refuse"},
 	{[]State{Standby}, evSubmit, hasOutput, Suspending, (*Machine).resume,
@@ -104,8 +122,10 @@ var stepTable = table.New("replica steps", []row[StepState]{
 	{[]StepState{Alone}, evEngineUp, always, Idle, (*Machine).dropPoison, "interrupt; drop; step ended"},
 	{[]StepState{Isolating}, evAdvance, always, same, (*Machine).pick, "—"},
 	{[]StepState{Isolating}, evPicked, always, Alone, (*Machine).runStep, "run it"},
-	{[]StepState{Isolating}, evExhausted, always, Idle, nothing, "—"},
+	{[]StepState{Isolating}, evExhausted, always, Idle, (*Machine).endsStep, "—"},
 	{[]StepState{Idle}, evPlan, shrunk, same, nil, "ignore"},
+	{[]StepState{Idle}, evPlan, saves, same, (*Machine).saveBlocks, "report preempted; save the blocks"},
+	{[]StepState{Idle}, evPlan, turnless, same, (*Machine).needTurn, "need a turn"},
 	{[]StepState{Idle}, evPlan, always, same, (*Machine).plan, "interrupt rejected; send pins"},
 	{[]StepState{Idle}, evPlanned, always, Running, (*Machine).runPlan, "report preempted; run the step"},
 	{[]StepState{Idle}, evNothing, always, same, (*Machine).rest, "answer a drain"},
@@ -116,6 +136,34 @@ var stepTable = table.New("replica steps", []row[StepState]{
 	{[]StepState{Alone}, evStepAborted, othersWait, Isolating, (*Machine).stepAborted, "requeue it; step ended"},
 	{inFlight, evStepAborted, always, Idle, (*Machine).stepAborted, "requeue it; step ended"},
 	{anyStep, evHalt, always, Halted, (*Machine).halt, "—"},
+})
+
+// turnTable is the table of turns of doc.go.
+var turnTable = table.New("replica turns", []row[TurnState]{
+	{[]TurnState{NoTurn}, evNeedTurn, always, AwaitingTurn, (*Machine).askTurn, "ask for it"},
+	{anyTurn, evNeedTurn, always, same, nothing, "—"},
+	{[]TurnState{AwaitingTurn}, evRepeat, always, same, (*Machine).askTurn, "ask for it"},
+	{anyTurn, evRepeat, always, same, nothing, "—"},
+	{[]TurnState{AwaitingTurn}, evGranted, shrunk, NoTurn, (*Machine).returnTurn, "end it"},
+	{[]TurnState{AwaitingTurn}, evGranted, grantsOpen, OpenTurn, (*Machine).takeTurn, "advance"},
+	{[]TurnState{AwaitingTurn}, evGranted, always, OneStep, (*Machine).takeTurn, "advance"},
+	{anyTurn, evGranted, always, same, (*Machine).returnTurn, "end it"},
+	{[]TurnState{OpenTurn}, evRecalled, otherTurn, same, nil, "ignore"},
+	{[]TurnState{OpenTurn}, evRecalled, stepping, RecalledTurn, nothing, "—"},
+	{[]TurnState{OpenTurn}, evRecalled, always, NoTurn, (*Machine).endTurn, "end it"},
+	{anyTurn, evRecalled, notOpen, same, nil, "ignore"},
+	{spent, evStepped, working, AwaitingTurn, (*Machine).endAndAsk, "end it and ask for another"},
+	{spent, evStepped, always, NoTurn, (*Machine).endTurn, "end it"},
+	{anyTurn, evStepped, always, same, nothing, "—"},
+	{[]TurnState{OneStep}, evUnused, always, NoTurn, (*Machine).endTurn, "end it"},
+	{[]TurnState{OpenTurn}, evUnused, onStandby, NoTurn, (*Machine).endTurn, "end it"},
+	{[]TurnState{AwaitingTurn}, evUnused, onStandby, NoTurn, nothing, "—"},
+	{anyTurn, evUnused, always, same, nothing, "—"},
+	{[]TurnState{NoTurn}, evReset, always, same, (*Machine).noTurn, "report it"},
+	{[]TurnState{AwaitingTurn}, evReset, always, same, (*Machine).askTurn, "ask for it"},
+	{held, evReset, stepping, RecalledTurn, nothing, "—"},
+	{held, evReset, always, NoTurn, (*Machine).endTurn, "end it"},
+	{anyTurn, evHalt, always, NoTurn, nothing, "—"},
 })
 
 // memoryTable is the table of the KV memory of doc.go.
@@ -171,6 +219,8 @@ func (m *Machine) dispatch(e *event) {
 		apply(m, lifeTable, &m.state, e)
 	case k <= evExhausted:
 		apply(m, stepTable, &m.step, e)
+	case k <= evRepeat:
+		apply(m, turnTable, &m.turnState, e)
 	case k <= evUnread:
 		apply(m, memoryTable, &m.memory, e)
 	case k <= evPoolReady:
@@ -180,10 +230,15 @@ func (m *Machine) dispatch(e *event) {
 			apply(m, leaseTable, &m.lease, e)
 		}
 		apply(m, memoryTable, &m.memory, e)
+		apply(m, faultTable, &m.fault, e)
 	case k == evHalt:
 		apply(m, stepTable, &m.step, e)
+		apply(m, turnTable, &m.turnState, e)
 		apply(m, memoryTable, &m.memory, e)
 		apply(m, leaseTable, &m.lease, e)
+		apply(m, faultTable, &m.fault, e)
+	default:
+		apply(m, faultTable, &m.fault, e)
 	}
 }
 

@@ -1,7 +1,10 @@
 package replica
 
 import (
+	"maps"
 	"reflect"
+	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,14 +22,21 @@ type world struct {
 
 	next    map[string]*progress // sequences that have not ended, by request
 	running bool                 // the engine has a step
+	asked   bool                 // the device has a request for a turn
+	forgot  bool                 // the replica has forgotten it on standby
+	holds   uint64               // turn that the device has granted; 0: none
+	turns   uint64               // granted so far
 	crashes map[string]int       // by request: crashes of steps that computed it
 	alone   bool                 // the last crash was of a step with one entry
 	hbm     map[int32]kv.Hash    // blocks as the HBM tier knows them
 	pins    []string             // pins without an answer from the pool
+	saves   int                  // SaveBlocks so far
 	drained bool                 // Drained was sent since the last Drain
 	shown   State                // last state that was published
 	told    bool                 // that state was published
 	level   bool                 // the wanted level is standby
+	faulty  bool                 // published too
+	wrong   bool                 // a canary gave a wrong answer
 	held2   string               // sequence that is held, as during a migration
 }
 
@@ -39,12 +49,14 @@ func newWorld(t *rapid.T) *world {
 	cfg := Config{MaxSequences: rapid.IntRange(1, 3).Draw(t, "places"), MaxWaiting: 2,
 		Revision: w.digestOf("requested"), Confirmed: w.digestOf("kept"), Router: rapid.Bool().Draw(t, "router"),
 		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters"),
-		Standby: rapid.IntRange(0, 3).Draw(t, "standby") == 0}
+		Standby: rapid.IntRange(0, 3).Draw(t, "standby") == 0,
+		Watch: Watch{StepTimeout: time.Duration(rapid.IntRange(0, 3).Draw(t, "step timeout")) * time.Second,
+			HungTimeout: 3 * time.Second, Canary: time.Duration(rapid.IntRange(0, 3).Draw(t, "canary")) * time.Second}}
 	w.level = cfg.Standby
 	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
 	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
 		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
-	w.see = w.check
+	w.see, w.manual = w.check, true
 	return w
 }
 
@@ -58,6 +70,8 @@ type snapshot struct {
 	step                  StepState
 	memory                MemoryState
 	lease                 PoolState
+	turn                  TurnState
+	fault                 FaultState
 	sequences, isolated   int
 	running, waiting      int
 	steps, current        uint64
@@ -70,9 +84,9 @@ type snapshot struct {
 
 func (w *world) snapshot() snapshot {
 	m := w.m
-	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, sequences: len(m.sequences),
-		isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
-		standby:   m.standby,
+	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, turn: m.turnState, fault: m.fault,
+		sequences: len(m.sequences), isolated: len(m.isolated), steps: m.steps, current: m.current.step,
+		shrink: m.shrink, drain: m.drain, standby: m.standby,
 		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
 	if m.batch != nil {
 		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()
@@ -82,7 +96,7 @@ func (w *world) snapshot() snapshot {
 
 // event carries out an event and everything that follows from it.
 func (w *world) event(event func() []Effect) {
-	before, shown := w.snapshot(), visible(w.m.State())
+	before, shown, faulty := w.snapshot(), visible(w.m.State()), w.m.Faulty()
 	w.out = nil
 	effects := event()
 	if len(effects) == 1 {
@@ -90,7 +104,7 @@ func (w *world) event(event func() []Effect) {
 			w.Fatalf("ignored: %v: changed %+v to %+v", effects[0], before, w.snapshot())
 		}
 	}
-	if now := visible(w.m.State()); now != shown && w.m.State() != Stopping {
+	if now := visible(w.m.State()); (now != shown || w.m.Faulty() != faulty) && w.m.State() != Stopping {
 		w.told = false
 	}
 	w.do(effects)
@@ -102,6 +116,8 @@ func (w *world) event(event func() []Effect) {
 // visible returns the state that other actors see.
 func visible(s State) State {
 	switch s {
+	case Saving, Saved:
+		return Draining
 	case Serving, Suspending, Standby, Draining, Failed, Created:
 		return s
 	}
@@ -144,6 +160,8 @@ func (w *world) check(e Effect) {
 		}
 	case BlocksChanged:
 		w.changeBlocks(e)
+	case AskTurn, EndTurn:
+		w.checkTurn(e)
 	case RunStep:
 		w.checkReported()
 		w.checkStep()
@@ -162,19 +180,37 @@ func (w *world) checkRest(e Effect) {
 			w.Fatalf("shrunk: %d blocks are read of those beyond %d", reading, w.m.shrink.blocks)
 		}
 	case Drained:
-		if len(w.next) > 0 || w.m.Stepping() {
-			w.Fatalf("drained: %d sequences are left", len(w.next))
+		left := slices.DeleteFunc(slices.Collect(maps.Keys(w.next)), func(id string) bool {
+			return !w.m.Has(id) // it is interrupted by one of the effects that follow
+		})
+		if len(left) > 0 || w.m.Stepping() {
+			w.Fatalf("drained: %d sequences are left", len(left))
 		}
 		if w.drained {
 			w.Fatal("drained: answered twice")
 		}
 		w.drained = true
+	case SaveBlocks:
+		held := 0 // it migrates, and keeps its blocks
+		if w.held2 != "" {
+			held = 1
+		}
+		if w.saves++; w.running || w.saves > 1 || w.m.batch.Running() > held {
+			w.Fatalf("saved: blocks are saved %d times, in a step %t, %d sequences run", w.saves, w.running,
+				w.m.batch.Running())
+		}
+	case SequencesSaved:
+		if len(w.next) > 0 {
+			w.Fatalf("saved: answered with %d sequences left", len(w.next))
+		}
 	case SendUnpin:
 		if w.running {
 			w.Fatalf("pinned: %s was unpinned during a step", e.Name)
 		}
 	case SendPin:
 		w.pins = append(w.pins, e.Name)
+	case FaultBegan:
+		w.checkFault(e)
 	case AnswerOffers:
 		if w.running {
 			w.Fatal("one step: offers are answered during a step")
@@ -182,9 +218,26 @@ func (w *world) checkRest(e Effect) {
 	}
 }
 
+// checkFault checks that the replica has a reason to leave service.
+func (w *world) checkFault(e FaultBegan) {
+	if e.Corrupt {
+		if !w.wrong {
+			w.Fatal("late: corrupt without a wrong canary")
+		}
+		return
+	}
+	took := w.now.Sub(w.m.current.began)
+	if !w.running || w.m.cfg.Watch.StepTimeout == 0 || took < w.m.cfg.Watch.StepTimeout {
+		w.Fatalf("late: hung after %s, in flight: %t", took, w.running)
+	}
+}
+
 // checkAccepted checks that the replica may accept a sequence.
 func (w *world) checkAccepted() {
 	own := w.model.RevisionDigest
+	if w.m.Faulty() {
+		w.Fatal("late: a faulty replica accepts a sequence")
+	}
 	resumed := w.m.State() == Suspending && len(w.submitted.Output) > 0
 	if w.m.State() != Serving && !resumed || own != "" && own != w.m.cfg.Revision && !w.confirmed[own] {
 		w.Fatalf("serving: accepted in %s, with revision %q, confirmed %v", w.m.State(), own, w.confirmed)
@@ -199,7 +252,37 @@ func (w *world) checkStep() {
 	if w.m.State() == Stopping || w.m.State() < Confirming {
 		w.Fatalf("stopped: a step starts in %s", w.m.State())
 	}
+	if w.saves > 0 {
+		w.Fatal("saved: a step starts after the blocks were saved")
+	}
+	if w.holds == 0 {
+		w.Fatalf("turns: a step starts without a turn, %s", w.m.turnState)
+	}
+	for _, e := range w.m.current.entries {
+		if e.ID == canaryID && len(w.m.current.entries) > 1 {
+			w.Fatal("canary: others are in its step")
+		}
+	}
 	w.running = true
+}
+
+// checkTurn follows the turns of the replica as its device does.
+func (w *world) checkTurn(e Effect) {
+	end, ends := e.(EndTurn)
+	if !ends {
+		if w.holds != 0 {
+			w.Fatalf("turns: asks for a turn, and turn %d has not ended", w.holds)
+		}
+		w.asked = true
+		return
+	}
+	if w.running && (end.Turn == w.holds || end.Turn == 0) {
+		w.Fatalf("turns: turn %d ends during a step", end.Turn)
+	}
+	if end.Turn == w.holds || end.Turn == 0 {
+		w.holds, w.asked = 0, w.asked && end.Turn == 0
+	}
+	w.asked = w.asked || end.Next != nil
 }
 
 // checkReported checks that the HBM tier knows the content of the blocks. A repeated step has its
@@ -212,6 +295,9 @@ func (w *world) checkReported() {
 
 func (w *world) checkEmit(e Emit) {
 	for _, t := range e.Tokens {
+		if t.ID == canaryID {
+			w.Fatal("canary: its token is sent to a session")
+		}
 		p := w.next[t.ID]
 		if p == nil {
 			w.Fatalf("one end: %s has ended and gets token %d", t.ID, t.Index)
@@ -256,7 +342,27 @@ func (w *world) checkState() {
 	if m.state == Serving && w.level || m.state == Standby && (!w.level || len(w.next) > 0 || m.Stepping()) {
 		w.Fatalf("level: %s with %d sequences and steps %s, wanted standby: %t", m.state, len(w.next), m.step, w.level)
 	}
-	serving := m.state >= Confirming && m.state <= Draining
+	if m.state == Standby && m.turnState != NoTurn {
+		w.Fatalf("turns: %s on standby", m.turnState)
+	}
+	if unused := m.turnState == OneStep || m.turnState == RecalledTurn; unused && !m.Stepping() {
+		w.Fatalf("turns: turn %d is kept without a step", w.holds)
+	}
+	w.forgot = w.asked && m.turnState == NoTurn && (w.forgot || m.state == Standby)
+	if m.mayStep() != (w.holds != 0) || (m.turnState == AwaitingTurn) != (w.asked && !w.forgot) {
+		w.Fatalf("turns: %s, turn %d granted, asked %t", m.turnState, w.holds, w.asked)
+	}
+	if w.waits() && !w.asked {
+		w.Fatalf("turns: %d sequences run, and no turn was asked for", m.batch.Running())
+	}
+	if m.Faulty() && len(m.sequences) > 0 {
+		w.Fatalf("late: %s with %d sequences", m.fault, len(m.sequences))
+	}
+	if s := m.Status(); s.Running < 0 || s.Waiting < 0 || s.Fault != nil != m.Faulty() ||
+		len(m.sequences) == 0 && w.held2 == "" && s.Running+s.Waiting > 0 && m.state != Stopping {
+		w.Fatalf("canary: status %+v with %d sequences", s, len(m.sequences))
+	}
+	serving := m.state >= Confirming && m.state <= Saved
 	if serving != (m.step != Halted) {
 		w.Fatalf("stopped: %s with steps %s", m.state, m.step)
 	}

@@ -86,6 +86,8 @@ func (s *slot) exclusion(r Request) Exclusion {
 		return HasFailed
 	case s.State != Serving && s.State != Suspended:
 		return IsLoading
+	case s.Faulty:
+		return IsFaulty
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
 		return OtherRevision
 	case s.State == Suspended:

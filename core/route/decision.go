@@ -44,6 +44,7 @@ const (
 	IsSuspended
 	IsDraining
 	IsLoading
+	IsFaulty
 	HasFailed
 )
 
@@ -51,7 +52,7 @@ const (
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
 		"is on standby, and finishes only what was begun",
-		"has other weights than those that began the request", "on standby", "draining", "loading",
+		"has other weights than those that began the request", "on standby", "draining", "loading", "faulty",
 		"failed"}[e]
 }
 

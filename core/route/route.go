@@ -7,10 +7,11 @@ type Replica struct {
 	Name         string
 	Node         string
 	State        State
-	Running      int // sequences in its batch
-	Waiting      int // sequences not admitted yet
-	MaxSequences int // limit of running sequences
-	StepTokens   int // token budget of a step
+	Faulty       bool // a step of it hangs, or it gave a wrong answer
+	Running      int  // sequences in its batch
+	Waiting      int  // sequences not admitted yet
+	MaxSequences int  // limit of running sequences
+	StepTokens   int  // token budget of a step
 	BlockTokens  int
 	KVBlocks     int    // 0: unknown and unbounded
 	KVBlocksFree int    // empty or evictable

@@ -61,16 +61,18 @@ func (m *naive) clearLoading(replica string) {
 	maps.DeleteFunc(m.loading, func(key string, _ bool) bool { return strings.HasPrefix(key, replica+" ") })
 }
 
+func (r Replica) serves() bool { return r.State == Serving && !r.Faulty }
+
 // choices returns the replicas that may be chosen, by name.
 func (m *naive) choices(q Request) map[string]Replica {
 	choices := maps.Clone(m.replicas)
 	maps.DeleteFunc(
 		choices,
-		func(_ string, r Replica) bool { return r.State != Serving || slices.Contains(q.Avoid, r.Name) },
+		func(_ string, r Replica) bool { return !r.serves() || slices.Contains(q.Avoid, r.Name) },
 	)
 	if len(choices) == 0 {
 		maps.Copy(choices, m.replicas)
-		maps.DeleteFunc(choices, func(_ string, r Replica) bool { return r.State != Serving })
+		maps.DeleteFunc(choices, func(_ string, r Replica) bool { return !r.serves() })
 		return choices
 	}
 	sum, n := 0, len(choices)
@@ -87,6 +89,7 @@ func drawReplica(t *rapid.T, name string) Replica {
 	return Replica{
 		Name: name, Node: "node-a",
 		State:   rapid.SampledFrom([]State{Serving, Serving, Serving, Draining, Loading, Failed}).Draw(t, "state"),
+		Faulty:  rapid.IntRange(0, 4).Draw(t, "faulty") == 0,
 		Running: rapid.IntRange(0, 10).Draw(t, "running"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"),
 		MaxSequences: 8, StepTokens: 32,
 		BlockTokens: 16, KVBlocks: 64, KVBlocksFree: rapid.IntRange(0, 64).Draw(t, "free"),

@@ -65,16 +65,16 @@
 // replica. In the other states it serves only stored deployments. If no replica can serve a
 // request, the router refuses it for the first of these reasons that applies: the output was
 // computed by files that are neither served nor deployed; the node is starting; the model is not
-// deployed; an operator stopped it; it failed. Otherwise the model is asleep or starting, and the
-// request waits.
+// deployed; it is stopped; it is preempted; it failed. Otherwise the model is asleep or starting, and
+// the request waits.
 //
 // # Waiting requests
 //
 // Requests wait in the order of core/wake, and are answered in this order as soon as a replica
-// serves, or a reason to refuse them applies. A request that asks for it also waits while no device
-// has room for the model. The router reports their number to the group of deployments on the node
-// that leads the model's deployment, which is known from its status. The deployment, if it is asleep,
-// wakes.
+// serves, or a reason to refuse them applies. A request that asks for it also waits while the model is
+// preempted, or no device has room for it. The router reports their number to the group of deployments
+// on the node that leads the model's deployment, which is known from its status. The deployment, if it
+// is asleep, wakes.
 //
 // # Invariants
 //

@@ -71,6 +71,8 @@ type Stored struct {
 	// name. Active has no name.
 	Level  string
 	Levels map[string]string
+	// Preempted means that all replicas were preempted.
+	Preempted bool
 }
 
 // event is one event of the tables. Only the fields of its kind are set.

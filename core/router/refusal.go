@@ -27,6 +27,7 @@ const (
 	NotReady      Reason = 7
 	Deadline      Reason = 11
 	WeightsDiffer Reason = 22
+	Preempted     Reason = 29
 	Stopped       Reason = 32
 )
 
@@ -77,6 +78,11 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	case level != "" && !(level == standby && r.Revision != ""):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
+	case stored.Preempted && !r.Wait:
+		return Refusal{Reason: Preempted, Detail: fmt.Sprintf(
+			"all replicas of model %s were preempted; "+
+				`models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model),
+			RetryAfter: routeRetryAfter}, false
 	case stored.Rest == schedule.Asleep, failure == Refusal{}, r.Wait && failure.Reason == NoMemory:
 		return Refusal{}, true
 	}
@@ -124,6 +130,17 @@ func (s Stored) levelOf(replica string) string {
 		return level
 	}
 	return s.Level
+}
+
+// notServed is why a request waits. If replicas are faulty, their steps may end, or they are replaced.
+func notServed(model string, faulty int) Refusal {
+	why := Refusal{Reason: NotReady, Detail: "no replica of model " + model + " serves yet; the request waits"}
+	if faulty > 0 {
+		why.Detail = fmt.Sprintf("no replica of model %s serves, and %d of them are faulty: a step hangs, or an "+
+			"answer was wrong; replicas.list says which, and the deployment replaces them; the request waits",
+			model, faulty)
+	}
+	return why
 }
 
 func weightsReplaced(model string) Refusal {

@@ -28,7 +28,7 @@ func (m *Machine) Reported(r Report, now time.Time) []Effect {
 		m.emit(Watch{r.Actor})
 	}
 	m.applyReplica(m.node, r, 0)
-	if r.State == route.Serving {
+	if r.State == route.Serving || r.State == route.Suspended {
 		m.emit(CorrectAdapters{r.Actor})
 	}
 	m.gone = remove(m.gone, r.Name)

@@ -44,9 +44,9 @@ func (m *Machine) Route(r Request, now time.Time) []Effect {
 		return m.take()
 	}
 	if _, waits := m.requests[r.ID]; !waits {
-		m.log.add(r.ID, Entry{Time: now, Decision: d, Cause: r.Cause, Refusal: Refusal{
-			Reason: NotReady, Detail: "no replica of model " + r.Model + " serves yet; the request waits",
-		}})
+		m.log.add(r.ID, Entry{
+			Time: now, Decision: d, Cause: r.Cause, Refusal: notServed(r.Model, d.Counts[route.IsFaulty]),
+		})
 	}
 	m.requests[r.ID] = r
 	m.queue(m.waiting.Ask(wake.Request{

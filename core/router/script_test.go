@@ -21,7 +21,7 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [asleep] [places=N] [revision=R], deleted D, read D...
+//	stored D [stopped] [asleep] [preempted] [places=N] [revision=R], deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R] [class=N] [deadline=5s] [wait], cancel REQUEST
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
@@ -252,6 +252,8 @@ func storedOf(l line) Stored {
 			s.Rest = schedule.Stopped
 		case w == "asleep":
 			s.Rest = schedule.Asleep
+		case w == "preempted":
+			s.Preempted = true
 		case active:
 			s.Levels[name] = ""
 		default:
@@ -312,6 +314,7 @@ func reportOf(l line) Report {
 		}
 	}
 	r.Replica.Revision, r.Replica.Running = l.named["revision"], int(l.number("running"))
+	r.Faulty = l.has("faulty")
 	r.Evicted, r.Committed = blocksOf(l)
 	return r
 }

@@ -14,7 +14,7 @@
 //
 //	event           state               guard                          next       effects
 //	start           created                                            routing    ask the router
-//	routed          routing … waiting                                  submitted  abandon a silent one; watch, submit
+//	routed          routing … waiting                                  submitted  abandon silent; watch, submit
 //	route-refused   routing … waiting   final                          ended      relay the refusal
 //	                routing … waiting   deadline passed                ended      fail: deadline
 //	                routing … waiting                                  delayed    set the timer
@@ -23,6 +23,7 @@
 //	accepted        submitted, serving                                 serving    keep the revision
 //	submit-refused  submitted, serving  final                          ended      relay the refusal
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
+//	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
 //	                submitted, serving                                 delayed    unwatch; set the timer
 //	emitted         routing … serving   after a gap, from the replica  routing    unwatch; ask the router
 //	                routing … serving   after a gap                    same       note the other replica
@@ -33,8 +34,10 @@
 //	interrupted     submitted, serving  not from the replica           same       ignore
 //	                submitted, serving  of an earlier incarnation      same       ignore
 //	                submitted, serving  final                          ended      relay the refusal
+//	                submitted, serving  preempted                      delayed    unwatch; set the timer
 //	                submitted, serving  too many without a token       ended      fail: engine failed
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
+//	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
 //	                submitted, serving                                 delayed    unwatch; set the timer
 //	status          submitted, serving  sequence or tokens lost        submitted  submit again
 //	                submitted, serving                                 serving    —
@@ -47,6 +50,7 @@
 //	timer           routing … serving   of an earlier attempt          same       ignore
 //	                routing … serving   deadline passed                ended      fail: deadline; cancel
 //	                routing … waiting                                  routing    ask the router
+//	                submitted, serving  unanswered for 10 s            routing    avoid it; unwatch; ask the router
 //	                submitted, serving  silent for 1.2 s               routing    unwatch; ask the router
 //	                submitted, serving  silent for 0.4 s               same       query; set the timer
 //	                submitted, serving                                 same       set the timer
@@ -79,8 +83,11 @@
 //   - deadline: from the deadline on, no session waits for another try, or survives its next timer
 //   - silence: a replica is queried after 0.4 s of silence and abandoned after 1.2 s, no sooner; a
 //     stall of this process does not count
-//   - avoided: a route request avoids the replicas that were lost since the last new token
-//   - bounded: at most 8 interruptions without a new token
+//   - avoided: a route request avoids the replicas that were lost, were faulty, or did not answer for
+//     10 s since the last new token
+//   - bounded: at most 8 interruptions without a new token, and at most 2 by faulty replicas
+//   - place: a session gets its place when a replica is first found, or when it begins to wait for
+//     one, keeps it for its life, and is not refused before its deadline because its model is preempted
 //   - revision: output is continued only with the files that computed it, and their digest, once
 //     known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end

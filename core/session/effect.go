@@ -18,7 +18,8 @@ type Withdraw struct{}
 // Submit sends a replica the sequence and its output, even if the replica already has the sequence.
 type Submit struct {
 	To       Actor
-	Revision string // as in AskRoute
+	Revision string        // as in AskRoute
+	Waited   time.Duration // since the session got its place; 0 if it gets it now
 }
 
 // Query asks a replica whether it has the sequence.
@@ -68,6 +69,9 @@ type Fail struct {
 // of the actor.
 type KeepRevision struct{ Digest string }
 
+// KeepPlace stores when the session got its place, so that it survives a crash of the actor.
+type KeepPlace struct{ At time.Time }
+
 // ReportMove reports the move of this event to the router.
 type ReportMove struct{}
 
@@ -109,6 +113,7 @@ func (Deliver) isEffect()      {}
 func (Relay) isEffect()        {}
 func (Fail) isEffect()         {}
 func (KeepRevision) isEffect() {}
+func (KeepPlace) isEffect()    {}
 func (ReportMove) isEffect()   {}
 func (End) isEffect()          {}
 func (Ignored) isEffect()      {}

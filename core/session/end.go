@@ -1,5 +1,7 @@
 package session
 
+import "cmp"
+
 func (m *Machine) expired(e event) bool {
 	return !m.cfg.Deadline.IsZero() && !e.now.Before(m.cfg.Deadline)
 }
@@ -11,7 +13,11 @@ func (m *Machine) relay(event) {
 }
 
 func (m *Machine) expire(e event) {
-	m.emit(Fail{DeadlinePassed, "the request's time is up; raise its timeout, or lower max_tokens"})
+	detail := "the request's time is up; raise its timeout, or lower max_tokens"
+	if why := cmp.Or(m.waiting, m.cause); why != "" && m.state != Serving {
+		detail = "the request's time is up while it waited for a replica: " + why
+	}
+	m.emit(Fail{DeadlinePassed, detail})
 	m.closed(e)
 }
 

@@ -10,16 +10,23 @@ const (
 	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
 	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
 	placeInterval  = wake.AskInterval        // between two requests for the place at the router
-	minRetryDelay  = 20 * time.Millisecond   // before the next route request
+	// answerTimeout is how long a session stays with a replica that answers nothing, though the
+	// router still hears from its node and returns it again.
+	answerTimeout = 10 * time.Second
+	minRetryDelay = 20 * time.Millisecond // before the next route request
 	// maxInterruptions is the number of interruptions that a sequence survives without a new token.
 	// After more, the sequence is assumed to crash its replicas.
 	maxInterruptions = 8
+	// maxFaults is the number of replicas that may become faulty under a sequence without a new
+	// token. After that, the sequence is assumed to be the cause, and it takes no more of them.
+	maxFaults = 3
 )
 
 // Config is fixed for the life of a machine.
 type Config struct {
 	Adapter  bool      // the sequence has an adapter
 	Deadline time.Time // of the request; zero: none
+	Placed   time.Time // when an earlier machine of the session kept its place; zero: never
 }
 
 // Machine decides what a session does. It is not safe for concurrent use.
@@ -35,13 +42,19 @@ type Machine struct {
 	otherSince time.Time // when other was set
 	abandoned  Replica   // silent, and may still run the sequence; zero: none
 
-	avoid         []string // replicas lost since the last new token
-	interruptions int      // since the last new token
-	cause         string   // of the next route request, for its explanation
+	avoid         []string  // replicas lost since the last new token
+	interruptions int       // since the last new token
+	faults        int       // of them, those by faulty replicas
+	cause         string    // of the next route request, for its explanation
+	waiting       string    // why the router has no replica; empty: it was not asked, or has one
+	placed        time.Time // when it was first routed, or began to wait; zero: not yet
 
 	attempt uint64    // counts routes and submissions; stale timers have a lower one
-	heard   time.Time // when a replica was last heard from
-	due     time.Time // when the timer fires
+	heard   time.Time // when a replica was last heard from, or given the sequence
+	// answered is when a replica was last heard from, or another one than the silent one was given
+	// the sequence.
+	answered time.Time
+	due      time.Time // when the timer fires
 
 	effects []Effect
 }
@@ -62,7 +75,7 @@ type event struct {
 }
 
 // New returns a machine in state Created.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
+func New(cfg Config) *Machine { return &Machine{cfg: cfg, placed: cfg.Placed} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }

@@ -16,8 +16,11 @@ func TestInvariants(t *testing.T) {
 		actions := map[string]func(*rapid.T){
 			"routed": w.routed,
 			"route refused": func(*rapid.T) {
-				why := w.refusal()
+				why, had := w.refusal(), w.ended
 				w.do(Tokens{}, func() []Effect { return w.m.RouteRefused(why, w.now) })
+				if w.ended && !had && why.Reason == Preempted && !w.place.IsZero() && !w.expired() {
+					t.Fatal("place: a session with a place was refused because its model is preempted")
+				}
 			},
 			"queued": func(*rapid.T) { w.do(Tokens{}, func() []Effect { return w.m.Queued(w.now) }) },
 			"accepted": func(*rapid.T) {
@@ -28,6 +31,9 @@ func TestInvariants(t *testing.T) {
 			},
 			"submit refused": func(*rapid.T) {
 				why := w.refusal()
+				if why.Reason == Faulty && w.isAssigned(Actor{}) {
+					w.avoid()
+				}
 				w.do(Tokens{}, func() []Effect { return w.m.SubmitRefused(why, w.now) })
 			},
 			"emitted":       w.emitted,
@@ -43,7 +49,7 @@ func TestInvariants(t *testing.T) {
 			"moved": func(*rapid.T) {
 				from, to, had := w.actor(), w.replica(), w.m.attempt
 				if w.do(Tokens{}, func() []Effect { return w.m.Moved(from, to, w.now) }); w.m.attempt != had {
-					w.heard = w.now
+					w.heard, w.answered = w.now, w.now
 				}
 			},
 			"lost":  w.lose,
@@ -51,6 +57,14 @@ func TestInvariants(t *testing.T) {
 			"timers": func(*rapid.T) {
 				for range rapid.IntRange(2, 4).Draw(w.T, "timers") {
 					w.fire(nil)
+				}
+			},
+			"silence": func(*rapid.T) { // of one replica, which the router returns again and again
+				to := w.replica()
+				for range rapid.IntRange(10, 60).Draw(w.T, "timers") {
+					if w.routeTo(to); !w.ended {
+						w.fire(nil)
+					}
 				}
 			},
 			"crash loop": func(*rapid.T) {
@@ -88,9 +102,20 @@ func TestInvariants(t *testing.T) {
 }
 
 func (w *world) routed(*rapid.T) {
-	to, was := w.replica(), w.m.State()
+	to := w.replica()
+	w.routeTo(to)
+}
+
+// routeTo lets the router return a replica.
+func (w *world) routeTo(to Replica) {
+	was, silent := w.m.State(), w.m.abandoned.Name
 	w.do(Tokens{}, func() []Effect { return w.m.Routed(to, w.now) })
-	w.hearIn(was, unassigned...)
+	if slices.Contains(unassigned, was) {
+		w.heard = w.now
+		if to.Name != silent {
+			w.answered = w.now
+		}
+	}
 }
 
 func (w *world) emitted(*rapid.T) {
@@ -104,7 +129,7 @@ func (w *world) emitted(*rapid.T) {
 	if w.delivered == had {
 		return
 	}
-	if w.failures, w.lost = 0, nil; len(effects) == 0 {
+	if w.failures, w.faults, w.lost = 0, 0, nil; len(effects) == 0 {
 		w.Fatal("once: new tokens had no effect")
 	}
 }
@@ -113,9 +138,16 @@ func (w *world) interrupted(*rapid.T) {
 	from, life, why := w.actor(), w.life(), w.refusal()
 	stale := !slices.Contains(assigned, w.m.State()) || life < w.m.replica.Incarnation ||
 		from != Actor{} && from != w.m.replica.Actor
+	if why.Reason == Faulty && !stale {
+		w.faults++
+		w.avoid()
+	}
 	w.do(Tokens{}, func() []Effect { return w.m.Interrupted(from, life, why, w.now) })
-	if stale {
+	if stale || why.Reason == Preempted {
 		return
+	}
+	if w.faults >= maxFaults && !w.ended {
+		w.Fatalf("bounded: alive after %d faulty replicas without a new token", w.faults)
 	}
 	if w.failures++; w.failures > maxInterruptions && !w.ended {
 		w.Fatalf("bounded: alive after %d interruptions without a new token", w.failures)
@@ -124,9 +156,8 @@ func (w *world) interrupted(*rapid.T) {
 
 func (w *world) lose(*rapid.T) {
 	who := w.actor()
-	if slices.Contains(assigned, w.m.State()) && (who == Actor{} || who == w.m.replica.Actor) &&
-		!slices.Contains(w.lost, w.m.replica.Name) {
-		w.lost = append(w.lost, w.m.replica.Name)
+	if w.isAssigned(who) {
+		w.avoid()
 	}
 	w.do(Tokens{}, func() []Effect { return w.m.Lost(who, w.now) })
 }
@@ -142,11 +173,18 @@ func (w *world) fire(*rapid.T) {
 	}
 	silence, was, timer := w.due.Sub(w.heard), w.m.State(), w.timer
 	w.timer = nil
+	if slices.Contains(assigned, was) && silence >= silenceTimeout && w.due.Sub(w.answered) >= answerTimeout {
+		w.avoid()
+	}
+	before := w.due
 	effects := w.do(Tokens{}, func() []Effect { return w.m.Timer(timer.Attempt, w.now) })
 	if w.expired() && !w.ended {
 		w.Fatal("deadline: the timer fired after the deadline and the session goes on")
 	}
 	if slices.Contains(assigned, was) && !w.ended {
 		w.checkSilence(silence, effects)
+		if w.m.State() != Routing {
+			w.answered = w.answered.Add(w.now.Sub(before)) // a stall does not count
+		}
 	}
 }

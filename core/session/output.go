@@ -9,7 +9,7 @@ func (m *Machine) deliver(e event) {
 	m.track(e)
 	last := e.tokens.First + e.tokens.Count
 	if last > m.seen {
-		m.interruptions, m.avoid = 0, nil
+		m.interruptions, m.faults, m.avoid = 0, 0, nil
 	}
 	if last > m.seen || e.tokens.Finished { // a single Deliver wakes the client once
 		m.emit(Deliver{Skip: min(m.seen, last) - e.tokens.First})

@@ -25,11 +25,17 @@ func (m *Machine) delay(e event, d time.Duration) {
 	m.setTimer(e, max(d, minRetryDelay))
 }
 
-func (m *Machine) delayRoute(e event) { m.delay(e, e.refusal.RetryAfter) }
+func (m *Machine) delayRoute(e event) {
+	m.waiting = e.refusal.Detail
+	m.place(e)
+	m.delay(e, e.refusal.RetryAfter)
+}
 
 // keepPlace asks the router again before it gives the place to another request. A router that has
 // restarted knows no places.
 func (m *Machine) keepPlace(e event) {
+	m.waiting = "no replica serves its model yet"
+	m.place(e)
 	m.attempt++
 	d := placeInterval
 	if !m.cfg.Deadline.IsZero() {
@@ -41,12 +47,24 @@ func (m *Machine) keepPlace(e event) {
 // submitTo submits the sequence to a routed replica. If the router returned the silent replica
 // again, that one is only busy and still has the sequence.
 func (m *Machine) submitTo(e event) {
-	if m.abandoned != (Replica{}) && m.abandoned.Name != e.to.Name {
-		m.emit(Abandon{Replica: m.abandoned, Instead: e.to.Name})
+	if m.abandoned.Name != e.to.Name {
+		m.answered = e.now
+		if m.abandoned != (Replica{}) {
+			m.emit(Abandon{Replica: m.abandoned, Instead: e.to.Name})
+		}
 	}
-	m.abandoned = Replica{}
+	m.abandoned, m.waiting = Replica{}, ""
 	m.assign(e.to)
+	m.place(e)
 	m.resubmit(e)
+}
+
+// place gives the session its place in the queues, unless it has one.
+func (m *Machine) place(e event) {
+	if m.placed.IsZero() {
+		m.placed = e.now
+		m.emit(KeepPlace{e.now})
+	}
 }
 
 // assign makes a replica the assigned one. It may have sent tokens before.
@@ -57,12 +75,18 @@ func (m *Machine) assign(r Replica) {
 	}
 }
 
+// submitAgain submits the sequence to a replica that has answered that it lacks it.
+func (m *Machine) submitAgain(e event) {
+	m.hear(e)
+	m.resubmit(e)
+}
+
 // resubmit submits the sequence to the assigned replica.
 func (m *Machine) resubmit(e event) {
 	m.attempt++
-	m.hear(e)
+	m.heard = e.now
 	m.emit(Watch{m.replica.Actor})
-	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision()})
+	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision(), Waited: e.now.Sub(m.placed)})
 	m.setTimer(e, checkInterval)
 }
 
@@ -82,14 +106,36 @@ func (m *Machine) submitRefused(e event) {
 
 func (m *Machine) interrupted(e event) {
 	m.interruptions++
+	m.requeue(e)
+}
+
+func (m *Machine) requeue(e event) {
 	m.cause = m.replica.Name + " interrupted the request: " + e.refusal.Detail
 	m.delay(e, e.refusal.RetryAfter)
 }
 
-func (m *Machine) lost(e event) {
+// faultyRefused requests another replica than a faulty one, of which the router may not know yet.
+func (m *Machine) faultyRefused(e event) {
+	m.avoidReplica()
+	m.submitRefused(e)
+}
+
+// faultyInterrupted is like faultyRefused. The sequence may be the cause of the fault.
+func (m *Machine) faultyInterrupted(e event) {
+	m.faults++
+	m.avoidReplica()
+	m.interrupted(e)
+}
+
+// avoidReplica avoids the replica until the next new token.
+func (m *Machine) avoidReplica() {
 	if !slices.Contains(m.avoid, m.replica.Name) {
 		m.avoid = append(m.avoid, m.replica.Name)
 	}
+}
+
+func (m *Machine) lost(e event) {
+	m.avoidReplica()
 	m.cause = m.replica.Name + " is unreachable: it or its node stopped, or the connection broke"
 	m.delay(e, minRetryDelay)
 }
@@ -133,4 +179,6 @@ func (m *Machine) isReplica(a Actor) bool {
 
 func (m *Machine) older(e event) bool { return e.incarnation < m.replica.Incarnation }
 
-func (m *Machine) tooMany(event) bool { return m.interruptions >= maxInterruptions }
+func (m *Machine) tooMany(e event) bool {
+	return m.interruptions >= maxInterruptions || e.refusal.Reason == Faulty && m.faults >= maxFaults-1
+}

@@ -45,7 +45,7 @@ func (p *player) event(line []string) []string {
 	}
 	if line[0] == "config" {
 		p.now = epoch
-		p.m = New(Config{Adapter: p.has("adapter"), Deadline: p.deadline()})
+		p.m = New(Config{Adapter: p.has("adapter"), Deadline: p.deadline(), Placed: p.placed()})
 		return nil
 	}
 	for range p.number("before") { // crashes of a replica that the router returns again and again
@@ -123,6 +123,14 @@ func (p *player) deadline() time.Time {
 	return epoch.Add(d)
 }
 
+// placed returns when an earlier actor of the session kept its place.
+func (p *player) placed() time.Time {
+	if !p.has("placed") {
+		return time.Time{}
+	}
+	return epoch
+}
+
 func (p *player) from() Actor {
 	if !p.has("from") {
 		return Actor{}
@@ -151,7 +159,11 @@ func text(e Effect) string {
 	case Withdraw:
 		return "withdraw from the router"
 	case Submit:
-		return fmt.Sprintf("submit to %s revision=%q", e.To.ID, e.Revision)
+		line := fmt.Sprintf("submit to %s revision=%q", e.To.ID, e.Revision)
+		if e.Waited > 0 {
+			line += fmt.Sprintf(" waited=%s", e.Waited)
+		}
+		return line
 	case Query:
 		return "query " + e.To.ID
 	case Cancel:
@@ -174,6 +186,8 @@ func text(e Effect) string {
 		return fmt.Sprintf("fail %s: %s", e.Reason, e.Detail)
 	case KeepRevision:
 		return fmt.Sprintf("keep revision %q", e.Digest)
+	case KeepPlace:
+		return fmt.Sprintf("keep place %s", e.At.Sub(epoch))
 	case ReportMove:
 		return "tell the router of the move"
 	case End:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func (m *Machine) hear(e event) { m.heard = e.now }
+func (m *Machine) hear(e event) { m.heard, m.answered = e.now, e.now }
 
 // silence returns how long the replica had been silent when the timer was due. If the timer fired
 // late, this process stalled; the stall does not count as silence.
@@ -13,11 +13,18 @@ func (m *Machine) silence() time.Duration { return m.due.Sub(m.heard) }
 
 func (m *Machine) silent(event) bool { return m.silence() >= silenceTimeout }
 
+// unanswered reports whether a silent replica was given the sequence again and again, and answered
+// nothing. A busy replica answers sooner.
+func (m *Machine) unanswered(e event) bool {
+	return m.silent(e) && m.due.Sub(m.answered) >= answerTimeout
+}
+
 func (m *Machine) quiet(event) bool { return m.silence() >= checkInterval }
 
 // wait checks again when the silence becomes remarkable.
 func (m *Machine) wait(e event) {
-	m.heard = m.heard.Add(e.now.Sub(m.due))
+	stall := e.now.Sub(m.due)
+	m.heard, m.answered = m.heard.Add(stall), m.answered.Add(stall)
 	m.setTimer(e, min(checkInterval, silenceTimeout-e.now.Sub(m.heard)))
 }
 
@@ -34,6 +41,13 @@ func (m *Machine) abandon(e event) {
 	m.abandoned = m.replica
 	m.cause = fmt.Sprintf("%s was silent for %s", m.replica.Name, m.silence().Round(time.Millisecond))
 	m.route(e)
+}
+
+// giveUp requests another replica and avoids this one: it answers nothing though its node is heard
+// from, so its actor is blocked.
+func (m *Machine) giveUp(e event) {
+	m.avoidReplica()
+	m.abandon(e)
 }
 
 // tokensLost reports whether a replica lacks the sequence, or sent tokens that never arrived.

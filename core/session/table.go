@@ -25,6 +25,7 @@ var (
 	finalRoute  = guard{"final", routeFinal}
 	finalSubmit = guard{"final", submitFinal}
 	finalBreak  = guard{"final", interruptFinal}
+	preempted   = guard{"preempted", interruptPreempted}
 	expired     = guard{"deadline passed", (*Machine).expired}
 	gap         = guard{"after a gap", (*Machine).gap}
 	ownGap      = guard{"after a gap, from the replica", both((*Machine).gap, (*Machine).own)}
@@ -38,6 +39,8 @@ var (
 	toReplica   = guard{"to the replica", (*Machine).toReplica}
 	staleTimer  = guard{"of an earlier attempt", (*Machine).staleTimer}
 	again       = guard{"again", func(*Machine, event) bool { return true }}
+	isFaulty    = guard{"faulty", func(_ *Machine, e event) bool { return e.refusal.Reason == Faulty }}
+	unanswered  = guard{"unanswered for 10 s", (*Machine).unanswered}
 	silent      = guard{"silent for 1.2 s", (*Machine).silent}
 	quiet       = guard{"silent for 0.4 s", (*Machine).quiet}
 )
@@ -46,7 +49,7 @@ var (
 var rows = table.New("session", []row{
 	{[]State{Created}, Start, always, Routing, (*Machine).start, "ask the router"},
 
-	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon a silent one; watch, submit"},
+	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon silent; watch, submit"},
 	{unassigned, RouteRefused, finalRoute, Ended, (*Machine).relay, "relay the refusal"},
 	{unassigned, RouteRefused, expired, Ended, (*Machine).expire, "fail: deadline"},
 	{unassigned, RouteRefused, always, Delayed, (*Machine).delayRoute, "set the timer"},
@@ -56,6 +59,7 @@ var rows = table.New("session", []row{
 	{assigned, Accepted, always, Serving, (*Machine).accepted, "keep the revision"},
 	{assigned, SubmitRefused, finalSubmit, Ended, (*Machine).relay, "relay the refusal"},
 	{assigned, SubmitRefused, expired, Ended, (*Machine).expire, "fail: deadline; cancel"},
+	{assigned, SubmitRefused, isFaulty, Delayed, (*Machine).faultyRefused, "avoid it; unwatch; set the timer"},
 	{assigned, SubmitRefused, always, Delayed, (*Machine).submitRefused, "unwatch; set the timer"},
 
 	{live, Emitted, ownGap, Routing, (*Machine).tokensMissing, "unwatch; ask the router"},
@@ -68,11 +72,13 @@ var rows = table.New("session", []row{
 	{assigned, Interrupted, fromOther, same, nil, "ignore"},
 	{assigned, Interrupted, older, same, nil, "ignore"},
 	{assigned, Interrupted, finalBreak, Ended, (*Machine).relay, "relay the refusal"},
+	{assigned, Interrupted, preempted, Delayed, (*Machine).requeue, "unwatch; set the timer"},
 	{assigned, Interrupted, tooMany, Ended, (*Machine).failRepeated, "fail: engine failed"},
 	{assigned, Interrupted, expired, Ended, (*Machine).expire, "fail: deadline; cancel"},
+	{assigned, Interrupted, isFaulty, Delayed, (*Machine).faultyInterrupted, "avoid it; unwatch; set the timer"},
 	{assigned, Interrupted, always, Delayed, (*Machine).interrupted, "unwatch; set the timer"},
 
-	{assigned, Status, tokensLost, Submitted, (*Machine).resubmit, "submit again"},
+	{assigned, Status, tokensLost, Submitted, (*Machine).submitAgain, "submit again"},
 	{assigned, Status, always, Serving, (*Machine).hear, "—"},
 
 	{assigned, Moved, toReplica, same, nil, "ignore"},
@@ -86,6 +92,7 @@ var rows = table.New("session", []row{
 	{live, Timer, staleTimer, same, nil, "ignore"},
 	{live, Timer, expired, Ended, (*Machine).expire, "fail: deadline; cancel"},
 	{unassigned, Timer, always, Routing, (*Machine).route, "ask the router"},
+	{assigned, Timer, unanswered, Routing, (*Machine).giveUp, "avoid it; unwatch; ask the router"},
 	{assigned, Timer, silent, Routing, (*Machine).abandon, "unwatch; ask the router"},
 	{assigned, Timer, quiet, same, (*Machine).query, "query; set the timer"},
 	{assigned, Timer, always, same, (*Machine).wait, "set the timer"},

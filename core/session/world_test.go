@@ -16,16 +16,19 @@ type world struct {
 	now      time.Time
 	deadline time.Time
 
-	delivered int    // tokens that the client has received
-	kept      string // revision that the actor keeps
+	delivered int       // tokens that the client has received
+	kept      string    // revision that the actor keeps
+	place     time.Time // that the actor keeps; zero: none
 	outcomes  int
 	ended     bool
 	watched   []Actor
 	timer     *SetTimer // nil: none
 	due       time.Time // of timer
 	heard     time.Time
-	lost      []string // replicas since the last new token
-	failures  int      // interruptions since the last new token
+	answered  time.Time // when a replica answered, or another one than the silent one was assigned
+	lost      []string  // replicas since the last new token
+	faults    int       // of these
+	failures  int       // interruptions since the last new token
 }
 
 // begin starts a session.
@@ -34,7 +37,10 @@ func (w *world) begin(t *rapid.T, now time.Time) {
 	if rapid.Bool().Draw(t, "has deadline") {
 		w.deadline = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "deadline")) * time.Millisecond)
 	}
-	w.m = New(Config{Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline})
+	if rapid.Bool().Draw(t, "placed") {
+		w.place = now.Add(-time.Second)
+	}
+	w.m = New(Config{Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline, Placed: w.place})
 	w.delivered = rapid.IntRange(0, 2).Draw(t, "output")
 	w.do(Tokens{}, func() []Effect { return w.m.Start(w.delivered, w.kept, w.now) })
 }
@@ -105,8 +111,16 @@ func (w *world) carryOut(e Effect, tokens Tokens) {
 			w.Fatal("revision: it changed though there is output")
 		}
 		w.kept = e.Digest
+	case KeepPlace:
+		if !w.place.IsZero() {
+			w.Fatal("place: it changed")
+		}
+		w.place = e.At
 	case Submit:
 		w.checkRevision(e.Revision)
+		if e.Waited != w.now.Sub(w.place) {
+			w.Fatalf("place: waited %s since %s", e.Waited, w.place)
+		}
 	case AskRoute:
 		w.checkRevision(e.Revision)
 		if !slices.Equal(e.Avoid, w.lost) {
@@ -170,8 +184,20 @@ func (w *world) checkState() {
 // hearIn records that the replica was heard from, if the machine was in one of these states.
 func (w *world) hearIn(was State, states ...State) {
 	if slices.Contains(states, was) {
-		w.heard = w.now
+		w.heard, w.answered = w.now, w.now
 	}
+}
+
+// avoid records that the assigned replica is to be avoided.
+func (w *world) avoid() {
+	if name := w.m.replica.Name; !slices.Contains(w.lost, name) {
+		w.lost = append(w.lost, name)
+	}
+}
+
+// isAssigned reports whether an actor is the assigned replica.
+func (w *world) isAssigned(a Actor) bool {
+	return slices.Contains(assigned, w.m.State()) && (a == Actor{} || a == w.m.replica.Actor)
 }
 
 func (w *world) name() string {
@@ -201,7 +227,8 @@ func (w *world) refusal() Refusal {
 	after := rapid.IntRange(0, 100).Draw(w.T, "after")
 	r := Refusal{Reason: NotReady, RetryAfter: time.Duration(after) * time.Millisecond}
 	if rapid.IntRange(0, 9).Draw(w.T, "rare") == 0 {
-		r.Reason = rapid.SampledFrom([]Reason{Draining, WeightsDiffer, Other, Numeric}).Draw(w.T, "why")
+		r.Reason = rapid.SampledFrom([]Reason{Draining, Faulty, Faulty, WeightsDiffer, Other, Numeric, Preempted}).
+			Draw(w.T, "why")
 	}
 	return r
 }

@@ -25,20 +25,26 @@
 // # Transitions
 //
 // These are the states of one replica. Present are all but absent; with a turn are holding, open,
-// recalled and overdue. The first row that fits an event
-// applies; an event without a row is ignored. After each event the next turn is granted, if none is
+// recalled and overdue; asked are these and waiting. The first row that fits an event applies; an
+// event without a row is ignored. After each event the next turn is granted, if none is
 // in progress: the replica enters open if no other one waits, and holding otherwise.
 //
-//	event  state              guard            next     effects
-//	join   absent                              idle     —
-//	       present                             idle     forget its turn
-//	ask    idle                                waiting  recall an open turn
-//	end    with a turn        of another turn  same     ignore
-//	       with a turn        has more work    waiting  count the time used; recall an open turn
-//	       with a turn                         idle     count the time used
-//	timer  holding, recalled  of another turn  same     ignore
-//	       holding, recalled                   overdue  report it
-//	leave  present                             absent   —
+//	event   state                        guard            next      effects
+//	expect  absent                                        expected  set the timer
+//	join    absent                                        idle      —
+//	        present                                       idle      forget its turn
+//	ask     idle                                          waiting   recall an open turn
+//	        asked                        repeated         same      ignore
+//	end     with a turn                  of another turn  same      ignore
+//	        with a turn                  has more work    waiting   count the time used; recall an open turn
+//	        with a turn                                   idle      count the time used
+//	timer   holding, recalled, expected  of another turn  same      ignore
+//	        holding, recalled                             overdue   report it
+//	        expected                                      absent    report it
+//	leave   present                                       absent    —
+//
+// After a restart of its actor, a machine does not know who holds a turn. It expects the replicas that
+// have memory on the device, and each of them joins when it runs no step.
 //
 // An overdue turn counts as ended for the others: the step may be hung, and the device, too, but
 // only their steps can show that.
@@ -48,7 +54,8 @@
 // Checked by name in TestInvariants:
 //
 //   - exclusive: at most one replica holds a turn that is not overdue
-//   - busy: while a replica waits, a turn is in progress
+//   - busy: while a replica waits, a turn is in progress or a replica is expected
+//   - expected: no turn is granted while a replica is expected
 //   - recalled: while a replica waits, no turn is open
 //   - silent: a replica that no other one waits for gets one grant, however many steps it runs
 //   - bounded: with n replicas and turns of at most L, none waits longer than MaxWait + n × L

@@ -20,7 +20,7 @@ type Recall struct {
 	Turn    uint64
 }
 
-// SetTimer asks for a call of Timer with the replica and the turn.
+// SetTimer asks for a call of Timer with the replica and the turn; 0 for a replica that is expected.
 type SetTimer struct {
 	Replica string
 	Turn    uint64
@@ -28,7 +28,7 @@ type SetTimer struct {
 }
 
 // ReportOverdue reports that a turn lasts far longer than expected. The next turn is granted
-// without waiting for its end.
+// without waiting for its end. Turn 0 stands for a replica that was expected and did not join.
 type ReportOverdue struct {
 	Replica             string
 	Turn                uint64

@@ -17,6 +17,8 @@ type Config struct {
 	// 8 and 2 s).
 	OverdueAfter float64
 	MinOverdue   time.Duration
+	// Granted is the number of turns that earlier machines of the device have granted.
+	Granted uint64
 }
 
 func (c Config) withDefaults() Config {
@@ -41,12 +43,13 @@ type Machine struct {
 // replica is one of the replicas on the device.
 type replica struct {
 	name    string
-	weight  float64
 	state   State
 	request Request           // of the turn that it waits for or holds
 	used    map[Class]float64 // virtual time in seconds
 	turn    uint64            // held
 	since   time.Time         // when it began to wait, or got its turn
+	turns   uint64            // granted to it
+	waited  time.Duration     // for these turns
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -54,7 +57,6 @@ type event struct {
 	kind    Event
 	name    string
 	now     time.Time
-	weight  float64
 	request Request
 	more    bool // Ends: request is its next one
 	turn    uint64
@@ -63,7 +65,7 @@ type event struct {
 
 // New returns a machine for a device that no replica shares.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg.withDefaults(), level: make(map[Class]float64)}
+	return &Machine{cfg: cfg.withDefaults(), level: make(map[Class]float64), turns: cfg.Granted}
 }
 
 // State returns the state of a replica.
@@ -74,10 +76,15 @@ func (m *Machine) State(name string) State {
 	return Absent
 }
 
-// Join adds a replica, or a new incarnation of it, with its weight among those of its class (0
-// means 1).
-func (m *Machine) Join(name string, weight float64, now time.Time) []Effect {
-	return m.on(event{kind: Joins, name: name, weight: weight, now: now})
+// Expect adds a replica that an earlier machine of the device had. No turn is granted until it joins
+// or leaves, because it may still run a step.
+func (m *Machine) Expect(name string, now time.Time) []Effect {
+	return m.on(event{kind: Finds, name: name, now: now})
+}
+
+// Join adds a replica, or a new incarnation of it.
+func (m *Machine) Join(name string, now time.Time) []Effect {
+	return m.on(event{kind: Joins, name: name, now: now})
 }
 
 // Ask reports that a replica has work.
@@ -106,13 +113,8 @@ func (m *Machine) Leave(name string, now time.Time) []Effect {
 	return m.on(event{kind: Parts, name: name, now: now})
 }
 
-// Replicas returns the names of the replicas that share the device, in their order.
-func (m *Machine) Replicas() (names []string) {
-	for _, r := range m.replicas {
-		names = append(names, r.name)
-	}
-	return names
-}
+// Granted returns the number of turns that this and earlier machines of the device have granted.
+func (m *Machine) Granted() uint64 { return m.turns }
 
 func (m *Machine) index(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.replicas, name, func(r *replica, name string) int {

@@ -13,9 +13,10 @@ import (
 // TestInvariants checks the invariants of doc.go with random events.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, Config{MaxWait: 300 * time.Millisecond, Lead: 20 * time.Millisecond})
+		w := newWorld(t, Config{MaxWait: 300 * time.Millisecond, Lead: 20 * time.Millisecond, Granted: 7})
 		t.Repeat(map[string]func(*rapid.T){
 			"join":  w.join,
+			"found": w.expect,
 			"ask":   w.ask,
 			"ask 2": w.ask,
 			"end":   w.end,
@@ -47,15 +48,26 @@ func (w *world) name(t *rapid.T, in ...State) string {
 
 func (w *world) join(t *rapid.T) {
 	name := fmt.Sprintf("m-%d", rapid.IntRange(0, 4).Draw(t, "name"))
-	weight := float64(rapid.IntRange(1, 4).Draw(t, "weight"))
 	w.note(w.replicas[name])
-	w.replicas[name] = &peer{state: Idle, weight: weight}
+	w.replicas[name] = &peer{state: Idle}
 	w.most = max(w.most, len(w.replicas))
-	w.do(func(m *Machine) []Effect { return m.Join(name, weight, w.now) })
+	w.do(func(m *Machine) []Effect { return m.Join(name, w.now) })
+}
+
+// expect lets the machine find a replica of an earlier machine.
+func (w *world) expect(t *rapid.T) {
+	name := fmt.Sprintf("m-%d", rapid.IntRange(0, 4).Draw(t, "name"))
+	if w.replicas[name] != nil {
+		t.Skip("present")
+	}
+	w.replicas[name] = &peer{state: Expected, began: w.now}
+	w.most = max(w.most, len(w.replicas))
+	w.do(func(m *Machine) []Effect { return m.Expect(name, w.now) })
 }
 
 func (w *world) request(t *rapid.T) Request {
-	r := Request{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Estimate: milliseconds(t, "estimate", 1, 10)}
+	r := Request{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Estimate: milliseconds(t, "estimate", 1, 10),
+		Weight: float64(rapid.IntRange(0, 4).Draw(t, "weight"))}
 	if rapid.Bool().Draw(t, "with a deadline") {
 		r.Deadline = w.now.Add(milliseconds(t, "deadline", 0, 40))
 	}
@@ -76,7 +88,7 @@ func (w *world) asked(name string, r Request) {
 
 // note notes the duration of a turn that ends.
 func (w *world) note(p *peer) {
-	if p != nil && (p.state == Holding || p.state == Recalled) {
+	if p != nil && (p.state == Holding || p.state == Recalled || p.state == Expected) {
 		w.longest = max(w.longest, w.now.Sub(p.began))
 	}
 }
@@ -124,7 +136,7 @@ func (w *world) leave(t *rapid.T) {
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for _, p := range w.replicas {
-		if p.state == Holding || p.state == Recalled {
+		if p.state == Holding || p.state == Recalled || p.state == Expected {
 			w.longest = max(w.longest, w.now.Sub(p.began))
 		}
 	}
@@ -146,8 +158,8 @@ func (w *world) fire(t *rapid.T) {
 // TestSilent checks that a replica that no other one waits for needs one grant for all its steps.
 func TestSilent(t *testing.T) {
 	m := New(Config{})
-	m.Join("a", 1, epoch)
-	m.Join("b", 1, epoch)
+	m.Join("a", epoch)
+	m.Join("b", epoch)
 	grant, ok := m.Ask("a", Request{Class: 2, Estimate: time.Millisecond}, epoch)[0].(Grant)
 	if !ok || !grant.Open {
 		t.Fatalf("%+v, want an open turn", grant)
@@ -174,7 +186,7 @@ func TestFair(t *testing.T) {
 		var longest time.Duration
 		now, turn, holder := epoch, uint64(0), -1
 		request := func(i int) Request {
-			r := Request{Class: 2, Estimate: milliseconds(t, "estimate", 1, 30)}
+			r := Request{Class: 2, Estimate: milliseconds(t, "estimate", 1, 30), Weight: weights[i]}
 			if rapid.Bool().Draw(t, "pressed") {
 				r.Deadline = now.Add(milliseconds(t, "deadline", 1, 60))
 			}
@@ -190,7 +202,7 @@ func TestFair(t *testing.T) {
 		}
 		for i := range count {
 			weights[i] = float64(rapid.IntRange(1, 4).Draw(t, "weight"))
-			m.Join(fmt.Sprintf("m-%d", i), weights[i], now)
+			m.Join(fmt.Sprintf("m-%d", i), now)
 		}
 		for i := range count {
 			take(m.Ask(fmt.Sprintf("m-%d", i), request(i), now))

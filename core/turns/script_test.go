@@ -14,17 +14,19 @@ import (
 // An event "end" and "timer" is of the replica's last turn.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
-		p := &player{t: t, m: New(Config{}), now: epoch, turns: make(map[string]uint64)}
+		p := &player{t: t, m: New(Config{}), now: epoch, turns: make(map[string]uint64),
+			weights: make(map[string]float64)}
 		return p.event
 	})
 }
 
 type player struct {
-	t     *testing.T
-	m     *Machine
-	now   time.Time
-	turns map[string]uint64 // last turn by replica
-	words map[string]string
+	t       *testing.T
+	m       *Machine
+	now     time.Time
+	turns   map[string]uint64 // last turn by replica
+	words   map[string]string
+	weights map[string]float64 // by replica
 }
 
 func (p *player) event(line []string) (out []string) {
@@ -50,13 +52,15 @@ func (p *player) step(event, name string) []Effect {
 	m, turn := p.m, p.turns[name]
 	switch event {
 	case "join":
-		weight, _ := strconv.ParseFloat(p.words["weight"], 64)
-		return m.Join(name, weight, p.now)
+		p.weights[name], _ = strconv.ParseFloat(p.words["weight"], 64)
+		return m.Join(name, p.now)
+	case "expect":
+		return m.Expect(name, p.now)
 	case "ask":
-		return m.Ask(name, p.request(), p.now)
+		return m.Ask(name, p.request(name), p.now)
 	case "end":
 		if _, more := p.words["more"]; more {
-			return m.EndAndAsk(name, turn, p.duration("used"), p.request(), p.now)
+			return m.EndAndAsk(name, turn, p.duration("used"), p.request(name), p.now)
 		}
 		return m.End(name, turn, p.duration("used"), p.now)
 	case "timer":
@@ -79,9 +83,9 @@ func (p *player) duration(word string) time.Duration {
 	return d
 }
 
-func (p *player) request() Request {
+func (p *player) request(name string) Request {
 	class, _ := strconv.Atoi(p.words["class"])
-	r := Request{Class: Class(class), Estimate: p.duration("step")}
+	r := Request{Class: Class(class), Estimate: p.duration("step"), Weight: p.weights[name]}
 	if p.words["deadline"] != "" {
 		r.Deadline = epoch.Add(p.duration("deadline"))
 	}

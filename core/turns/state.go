@@ -14,10 +14,11 @@ const (
 	Open                  // runs steps until it is recalled
 	Recalled              // was asked to end its open turn after its step
 	Overdue               // its turn lasts far longer than expected
+	Expected              // an earlier machine of the device had it; it may still run a step
 )
 
 func (s State) String() string {
-	return [...]string{"absent", "idle", "waiting", "holding", "open", "recalled", "overdue"}[s]
+	return [...]string{"absent", "idle", "waiting", "holding", "open", "recalled", "overdue", "expected"}[s]
 }
 
 // Event is a kind of event. Each is a method of Machine.
@@ -25,14 +26,17 @@ type Event uint8
 
 // Events.
 const (
-	Joins Event = iota // a replica shares the device from now on
+	Finds Event = iota // an earlier machine of the device had a replica
+	Joins              // a replica shares the device from now on
 	Asks               // it has work
 	Ends               // its turn has ended
 	Fires              // the timer of a turn fired
 	Parts              // a replica no longer shares the device
 )
 
-func (e Event) String() string { return [...]string{"join", "ask", "end", "timer", "leave"}[e] }
+func (e Event) String() string {
+	return [...]string{"expect", "join", "ask", "end", "timer", "leave"}[e]
+}
 
 // Class is the priority class of the work in a turn. Higher classes go first. The values are those
 // of batch.Class.
@@ -43,6 +47,7 @@ type Request struct {
 	Class    Class         // highest class of its sequences
 	Deadline time.Time     // when its next token is due by its SLO; zero: none
 	Estimate time.Duration // expected duration of one step
+	Weight   float64       // among the replicas of its class; 0 means 1
 }
 
 // Reason is why a replica got a turn.

@@ -17,30 +17,35 @@ type (
 const same = table.Same
 
 var (
-	present = []State{Idle, Waiting, Holding, Open, Recalled, Overdue}
+	present = []State{Idle, Waiting, Holding, Open, Recalled, Overdue, Expected}
 	holding = []State{Holding, Open, Recalled, Overdue}
 	timed   = []State{Holding, Recalled}
+	asked   = []State{Waiting, Holding, Open, Recalled, Overdue}
 )
 
 var (
 	always    = guard{}
 	more      = guard{"has more work", func(_ *Machine, _ *replica, e event) bool { return e.more }}
+	repeated  = guard{"repeated", func(*Machine, *replica, event) bool { return true }}
 	otherTurn = guard{"of another turn", func(_ *Machine, r *replica, e event) bool { return r.turn != e.turn }}
 )
 
 // rows is the transition table of doc.go. The first row that fits applies.
 var rows = table.New("turns", []row{
+	{[]State{Absent}, Finds, always, Expected, (*Machine).expect, "set the timer"},
 	{[]State{Absent}, Joins, always, Idle, nothing, "—"},
 	{present, Joins, always, Idle, (*Machine).release, "forget its turn"},
 
 	{[]State{Idle}, Asks, always, Waiting, (*Machine).wait, "recall an open turn"},
+	{asked, Asks, repeated, same, nil, "ignore"},
 
 	{holding, Ends, otherTurn, same, nil, "ignore"},
 	{holding, Ends, more, Waiting, (*Machine).endAndWait, "count the time used; recall an open turn"},
 	{holding, Ends, always, Idle, (*Machine).end, "count the time used"},
 
-	{timed, Fires, otherTurn, same, nil, "ignore"},
+	{[]State{Holding, Recalled, Expected}, Fires, otherTurn, same, nil, "ignore"},
 	{timed, Fires, always, Overdue, (*Machine).overdue, "report it"},
+	{[]State{Expected}, Fires, always, Absent, (*Machine).lost, "report it"},
 
 	{present, Parts, always, Absent, (*Machine).release, "—"},
 })
@@ -60,12 +65,6 @@ func (m *Machine) on(e event) []Effect {
 		return []Effect{Ignored{e.name, r.state, e.kind, row.When.Name}}
 	}
 	row.Do(m, r, e)
-	if e.kind == Joins {
-		r.weight = e.weight
-		if r.weight <= 0 {
-			r.weight = 1
-		}
-	}
 	m.enter(r, row.To)
 	m.grantNext(e.now)
 	effects := m.effects

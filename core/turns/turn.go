@@ -2,6 +2,7 @@ package turns
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -29,7 +30,7 @@ func (m *Machine) queue(r *replica, e event) {
 // end counts the time that a replica used while others waited, also if it was overdue.
 func (m *Machine) end(r *replica, e event) {
 	if r.state != Open {
-		r.used[r.request.Class] += min(max(e.used, 0), e.now.Sub(r.since)).Seconds() / r.weight
+		r.used[r.request.Class] += min(max(e.used, 0), e.now.Sub(r.since)).Seconds() / r.weight()
 	}
 	m.release(r, e)
 }
@@ -46,6 +47,17 @@ func (m *Machine) overdue(r *replica, e event) {
 	m.holder = nil
 }
 
+// expect waits for a replica to join.
+func (m *Machine) expect(r *replica, e event) {
+	r.since = e.now
+	m.emit(SetTimer{r.name, 0, m.limit(r)})
+}
+
+// lost reports a replica that was expected and does not join.
+func (m *Machine) lost(r *replica, e event) {
+	m.emit(ReportOverdue{r.name, 0, e.now.Sub(r.since), 0})
+}
+
 // release takes a replica's turn away, if it has one.
 func (m *Machine) release(r *replica, _ event) {
 	if m.holder == r {
@@ -58,9 +70,14 @@ func (m *Machine) limit(r *replica) time.Duration {
 	return max(m.cfg.MinOverdue, time.Duration(m.cfg.OverdueAfter*float64(r.request.Estimate)))
 }
 
+// expects reports whether a replica is expected.
+func (m *Machine) expects() bool {
+	return slices.ContainsFunc(m.replicas, func(r *replica) bool { return r.state == Expected })
+}
+
 // grantNext grants the next turn, if none is in progress and a replica waits.
 func (m *Machine) grantNext(now time.Time) {
-	if m.holder != nil {
+	if m.holder != nil || m.expects() {
 		return
 	}
 	r, why := m.choose(now)
@@ -71,6 +88,7 @@ func (m *Machine) grantNext(now time.Time) {
 	m.raise(r.request.Class)
 	waited := now.Sub(r.since)
 	m.holder, r.turn, r.since = r, m.turns, now
+	r.turns, r.waited = r.turns+1, r.waited+waited
 	r.state = Holding
 	if why == Alone {
 		r.state = Open

@@ -27,7 +27,6 @@ type world struct {
 type peer struct {
 	state   State
 	request Request
-	weight  float64
 	turn    uint64
 	began   time.Time // of the turn, or of the wait
 	due     time.Time // timer of the turn; zero: none
@@ -56,6 +55,7 @@ func (w *world) follow(e Effect) {
 	switch e := e.(type) {
 	case Grant:
 		p := w.replicas[e.Replica]
+		w.granting(e)
 		if w.granted[e.Turn] != "" {
 			w.Fatalf("turns: turn %d is granted twice", e.Turn)
 		}
@@ -75,6 +75,10 @@ func (w *world) follow(e Effect) {
 		w.replicas[e.Replica].due = w.now.Add(e.After)
 	case ReportOverdue:
 		p := w.replicas[e.Replica]
+		if e.Turn == 0 {
+			delete(w.replicas, e.Replica)
+			return
+		}
 		if least := w.limit(p); w.now.Sub(p.began) < least {
 			w.Fatalf("overdue after %v, before %v", w.now.Sub(p.began), least)
 		}
@@ -135,9 +139,22 @@ func (w *world) least(c Class) float64 {
 	return least
 }
 
-func (w *world) waiting() (names []string) {
+// granting checks that a turn may be granted.
+func (w *world) granting(e Grant) {
+	if all := w.in(Expected); len(all) > 0 {
+		w.Fatalf("expected: turn %d is granted, and %v are expected", e.Turn, all)
+	}
+	if e.Turn <= w.cfg.Granted {
+		w.Fatalf("turns: turn %d was granted by an earlier machine", e.Turn)
+	}
+}
+
+func (w *world) waiting() []string { return w.in(Waiting) }
+
+// in returns the replicas in a state.
+func (w *world) in(s State) (names []string) {
 	for name, p := range w.replicas {
-		if p.state == Waiting {
+		if p.state == s {
 			names = append(names, name)
 		}
 	}
@@ -155,7 +172,7 @@ func (w *world) check() {
 		if p.state == Holding || p.state == Open || p.state == Recalled {
 			holders = append(holders, fmt.Sprint(name, " ", p.state))
 		}
-		if (p.state == Holding || p.state == Recalled) != !p.due.IsZero() {
+		if (p.state == Holding || p.state == Recalled || p.state == Expected) != !p.due.IsZero() {
 			w.Fatalf("%s is %s, timer %v", name, p.state, p.due)
 		}
 	}
@@ -163,7 +180,7 @@ func (w *world) check() {
 	if len(holders) > 1 {
 		w.Fatalf("exclusive: %v hold turns", holders)
 	}
-	if len(waiting) > 0 && len(holders) == 0 {
+	if len(waiting) > 0 && len(holders) == 0 && len(w.in(Expected)) == 0 {
 		w.Fatalf("busy: %v wait and no replica holds a turn", waiting)
 	}
 	for name, p := range w.replicas {
@@ -171,7 +188,7 @@ func (w *world) check() {
 			w.Fatalf("recalled: %v wait while the turn of %s is open", waiting, name)
 		}
 	}
-	if len(w.m.replicas) != len(w.replicas) {
-		w.Fatalf("%v share the device, want %d", w.m.Replicas(), len(w.replicas))
+	if all := w.m.Status(); len(all) != len(w.replicas) {
+		w.Fatalf("%v share the device, want %d", all, len(w.replicas))
 	}
 }

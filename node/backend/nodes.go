@@ -169,3 +169,8 @@ func (n *NodeControl) Tree() []*messages.ActorNode { return n.Actors() }
 func (n *NodeControl) Weights(ctx context.Context) map[string][]*messages.GpuWeights {
 	return n.Status.Weights(ctx)
 }
+
+// Faults implements control.Backend.
+func (n *NodeControl) Faults(ctx context.Context) map[string]*messages.ReplicaFault {
+	return n.Status.Faults(ctx)
+}

@@ -23,6 +23,8 @@ type ReplicaControl struct {
 	System      *actor.ActorSystem
 	Members     func() []*messages.Member // live members
 	Deployments func(ctx context.Context) ([]*messages.DeploymentStatus, error)
+	// Update changes a stored deployment.
+	Update func(ctx context.Context, name string, ifRevision uint64, change control.Change) (control.Updated, error)
 }
 
 // RestartReplica implements control.Backend.

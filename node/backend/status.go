@@ -49,15 +49,32 @@ func (s *Status) LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error) {
 	return all, nil
 }
 
-// weightsTimeout is how long Weights waits for a GPU. The tree of actors is there to find those that
-// hang, so it must not wait for them.
-const weightsTimeout = 200 * time.Millisecond
+// treeTimeout is how long Weights and Faults wait for an actor. The tree of actors is there to find those
+// that hang, so it must not wait for them.
+const treeTimeout = 200 * time.Millisecond
+
+// Faults returns the faults of this node's replicas, by their names, as its router knows them.
+func (s *Status) Faults(ctx context.Context) map[string]*messages.ReplicaFault {
+	ctx, cancel := supervise.RuntimeOf(s.System).WithTimeout(ctx, treeTimeout)
+	defer cancel()
+	faults := make(map[string]*messages.ReplicaFault)
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return faults
+	}
+	for _, r := range c.GetReplicas() {
+		if r.GetNode() == s.Node && r.GetFault() != nil {
+			faults[r.GetName()] = r.GetFault()
+		}
+	}
+	return faults
+}
 
 // Weights returns the weights on this node's devices, by the names of the GPUs that answer, and the
 // images in its host cache as those of "hostcache".
 func (s *Status) Weights(ctx context.Context) map[string][]*messages.GpuWeights {
 	rt := supervise.RuntimeOf(s.System)
-	ctx, cancel := rt.WithTimeout(ctx, weightsTimeout)
+	ctx, cancel := rt.WithTimeout(ctx, treeTimeout)
 	defer cancel()
 	answers := make([]*messages.GpuStatus, len(s.GPUs))
 	steps.All(rt, len(s.GPUs), func(i int) {

@@ -71,7 +71,9 @@ func (d *DeploymentControl) checkNameFree(name string) error {
 func (d *DeploymentControl) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {
-		if f := c.GetField(); f != "replicas" && f != "min_replicas" && f != "max_replicas" && f != "drop_weights" {
+		switch c.GetField() {
+		case "replicas", "min_replicas", "max_replicas", "drop_weights", "preemptions":
+		default:
 			kind = "model.deployed"
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/stepper"
+	core "troupe/core/replica"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/messages"
@@ -27,6 +28,8 @@ type Replicas struct {
 	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
 	Pins             func(model string) (uint64, []*messages.PinnedPrefix)
 	AdapterHostBytes int64 // size of each replica's cache of adapters
+	Watch            core.Watch
+	Publish          func(kind, subject, detail string)
 }
 
 // Props returns the props of the group of replicas.
@@ -55,6 +58,7 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 		Copier:      func(of replica.CopierSpec) *actor.Props { return r.copier(b, spec.GetGpu(), of) },
 		Pins:        func() (uint64, []*messages.PinnedPrefix) { return r.Pins(spec.GetModel()) },
 		Adapters:    func(handle string) *actor.Props { return r.adapters(b, spec, handle) },
+		Watch:       r.Watch, Publish: r.Publish,
 	})
 }
 

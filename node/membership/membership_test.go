@@ -40,20 +40,27 @@ func live() []*messages.Member {
 	}
 }
 
+func departed() []members.Departed {
+	return []members.Departed{{Member: &messages.Member{Name: "c"}, LastSeen: time.Unix(5, 0)}}
+}
+
 // TestChanges checks which parts are notified of a change, and in which order.
 func TestChanges(t *testing.T) {
 	var all []string
 	c := calls{&all}
 	changes := membership.Changes{
-		Nodes: &membership.Nodes{Self: "a", Live: live, Drained: &stored.Drained{}},
+		Nodes: &membership.Nodes{Self: "a", Live: live, Departed: departed, Drained: &stored.Drained{}},
 		Link:  link{c}, Bus: bus{c}, Audit: audit{c},
 		Publish: func(kind, subject, _ string) { c.add("event %s %s", kind, subject) },
-		Send:    func(m *messages.MembersChanged) { c.add("send %d %d", len(m.GetMembers()), len(m.GetLeft())) },
-		Log:     zerolog.Nop(),
+		Send: func(m *messages.MembersChanged) {
+			c.add("send %d %d %v", len(m.GetMembers()), len(m.GetLeft()),
+				m.GetDeparted()[0].GetLastSeen().AsTime().Unix())
+		},
+		Log: zerolog.Nop(),
 	}
 	changes.On(members.Change{Live: live(), Left: []*messages.Member{{Name: "c"}}, Rejoined: true})
 	changes.OnDrained()
-	want := []string{"link [1:1 2:2]", "bus 2", "audit 2 1", "event node.rejoined a", "send 2 1", "send 2 0"}
+	want := []string{"link [1:1 2:2]", "bus 2", "audit 2 1", "event node.rejoined a", "send 2 1 5", "send 2 0 5"}
 	if !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
 	}
@@ -62,7 +69,7 @@ func TestChanges(t *testing.T) {
 // TestHavePeers checks that neither a leaving node nor the node itself counts as a peer.
 func TestHavePeers(t *testing.T) {
 	for self, want := range map[string]bool{"a": false, "b": true, "c": true} {
-		n := membership.Nodes{Self: self, Live: live, Drained: &stored.Drained{}}
+		n := membership.Nodes{Self: self, Live: live, Departed: departed, Drained: &stored.Drained{}}
 		if n.HavePeers() != want {
 			t.Errorf("%s: %t", self, !want)
 		}
@@ -89,10 +96,15 @@ func TestDescription(t *testing.T) {
 }
 
 // holders are members, one of which holds one role.
-type holders struct{ membership.LeaseHolders }
+type holders struct {
+	membership.LeaseHolders
+	self *messages.Member
+}
+
+func (h holders) Self() *messages.Member { return h.self }
 
 func (holders) Holder(role string) (*messages.Member, uint64, bool) {
-	return &messages.Member{Name: "a"}, 7, role == "planner"
+	return &messages.Member{Name: "a", Id: "a.2"}, 7, role == "planner"
 }
 
 func (holders) Acquire(_ context.Context, role string) (uint64, bool, error) {
@@ -101,7 +113,7 @@ func (holders) Acquire(_ context.Context, role string) (uint64, bool, error) {
 
 // TestLeases checks a role that is held and one that is free.
 func TestLeases(t *testing.T) {
-	l := membership.Leases{Members: holders{}}
+	l := membership.Leases{Node: "b", Members: holders{}}
 	if m, term := l.Holder("planner"); m != "a" || term != 7 {
 		t.Error(m, term)
 	}
@@ -110,5 +122,19 @@ func TestLeases(t *testing.T) {
 	}
 	if ok, err := l.Acquire(t.Context(), "free"); !ok || err != nil {
 		t.Error(ok, err)
+	}
+}
+
+// TestLeasesOfAnEarlierProcess checks that a node does not take a lease for its own that a process before
+// it held, neither before it has joined nor afterwards.
+func TestLeasesOfAnEarlierProcess(t *testing.T) {
+	for id, want := range map[string]string{"": "a.2", "a.2": "a", "a.3": "a.2"} {
+		h := holders{}
+		if id != "" {
+			h.self = &messages.Member{Name: "a", Id: id}
+		}
+		if m, term := (membership.Leases{Node: "a", Members: h}).Holder("planner"); m != want || term != 7 {
+			t.Errorf("the holder seen by %q is %q in term %d, want %q in 7", id, m, term, want)
+		}
 	}
 }

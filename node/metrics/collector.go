@@ -14,8 +14,10 @@ import (
 // scrapeTimeout is the maximum time for actors to answer a scrape.
 const scrapeTimeout = time.Second
 
-// Source returns the counters of the tiers and the replicas of a node.
+// Source returns the counters of the devices, the tiers and the replicas of a node.
 type Source interface {
+	// LocalGPUs returns the status of the devices of this node.
+	LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error)
 	// LocalReplicas returns the status of the replicas of this node.
 	LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error)
 	// Tiers returns the status of the tiers below HBM.
@@ -24,7 +26,7 @@ type Source interface {
 	Remote(ctx context.Context) (*messages.SlotsStatus, error)
 }
 
-// Collector collects the metrics of tiers and replicas from their actors at each scrape. It omits
+// Collector collects the metrics of devices, tiers and replicas from their actors at each scrape. It omits
 // actors that do not answer.
 type Collector struct {
 	Source  Source
@@ -33,10 +35,12 @@ type Collector struct {
 
 // Describe implements prometheus.Collector.
 func (c Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics) {
 		to <- d
 	}
 	to <- notFinite
+	to <- hungSteps
+	to <- canaryFailures
 }
 
 // Collect implements prometheus.Collector.
@@ -47,6 +51,11 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 		collectHBM(to, replicas)
 		collectAdapters(to, replicas)
 		collectNotFinite(to, replicas)
+		collectSteps(to, replicas)
+		collectFaults(to, replicas)
+	}
+	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
+		collectTurns(to, gpus)
 	}
 	all, err := c.Source.Tiers(ctx)
 	if err != nil {

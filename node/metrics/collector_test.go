@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	"troupe/messages"
@@ -19,9 +21,14 @@ type source struct{ silent error }
 func (s source) LocalReplicas(context.Context) ([]*messages.ReplicaStatus, error) {
 	return []*messages.ReplicaStatus{{
 		Name: "m-0", Model: "m", KvBlocks: 10, KvBlocksFree: 4, KvBlocksCached: 1, KvBlockBytes: 100,
-		SequencesNotFinite: 2,
-		AdapterCounts:      &messages.AdapterCounts{Pages: 8, PagesFree: 3},
+		SequencesNotFinite: 2, Gpu: "gpu-0", StepTime: durationpb.New(2500 * time.Millisecond),
+		AdapterCounts: &messages.AdapterCounts{Pages: 8, PagesFree: 3},
 	}}, s.silent
+}
+
+func (s source) LocalGPUs(context.Context) ([]*messages.GpuStatus, error) {
+	return []*messages.GpuStatus{{Name: "gpu-0", Turns: []*messages.GpuTurns{{Replica: "m-0", Turns: 9, Share: 0.25,
+		Overdue: 1, Waited: durationpb.New(1500 * time.Millisecond)}}}}, s.silent
 }
 
 func (s source) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
@@ -62,7 +69,10 @@ func TestCollector(t *testing.T) {
 		"troupe_adapter_pages m m-0 free": 3, "troupe_adapter_pages m m-0 used": 5,
 		"troupe_kv_capacity_bytes hbm": 1000, "troupe_kv_capacity_bytes dram": 1000,
 		"troupe_kv_taken_bytes hbm": 700, "troupe_kv_blocks free dram": 7,
-		"troupe_kv_remote_in_flight_bytes": 5, "troupe_sequences_not_finite_total m m-0": 2,
+		"troupe_turns_granted_total gpu-0 m-0": 9, "troupe_turns_time_share gpu-0 m-0": 0.25,
+		"troupe_turns_wait_seconds_total gpu-0 m-0": 1.5, "troupe_turns_overdue_total gpu-0 m-0": 1,
+		"troupe_turns_step_seconds_total gpu-0 m-0": 2.5,
+		"troupe_kv_remote_in_flight_bytes":          5, "troupe_sequences_not_finite_total m m-0": 2,
 	} {
 		if got, ok := all[name]; !ok || got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

@@ -119,12 +119,13 @@ var replicaColumns = []column{
 	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true},
 	{name: "WAIT", numeric: true},
 	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true},
+	{name: "TIME", numeric: true},
 	{name: "IN/s", numeric: true},
 	{name: "OUT/s", numeric: true},
 }
 
 func replicaSection(s Sample, r rates) section {
-	t := section{columns: replicaColumns}
+	t, times := section{columns: replicaColumns}, timeShares(s)
 	for _, d := range s.Models {
 		for _, p := range d.GetReplicas() {
 			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), warning
@@ -138,18 +139,36 @@ func replicaSection(s Sample, r rates) section {
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
 				m = critical
 			}
+			if f := p.GetFault(); f != nil {
+				if state, m = word("faulty"), max(m, warning); f.GetFinal() {
+					m = critical
+				}
+			}
 			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
 				word(p.GetName()), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
 				number(float64(p.GetIncarnation())),
 				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
-				number(onGPU(p)),
+				number(onGPU(p)), percent(times[p.GetNode()+"/"+p.GetName()]),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
 			}, m})
 		}
 	}
 	return t
+}
+
+// timeShares returns the share of each replica in the time of its GPU, by node and replica.
+func timeShares(s Sample) map[string]float64 {
+	shares := make(map[string]float64)
+	for _, n := range s.Nodes {
+		for _, g := range n.GetGpus() {
+			for _, t := range g.GetTurns() {
+				shares[n.GetMember().GetName()+"/"+t.GetReplica()] = t.GetShare()
+			}
+		}
+	}
+	return shares
 }
 
 // onGPU returns the number of adapters that a replica has on its GPU.
@@ -162,20 +181,27 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
-// reason returns why a deployment is not ready, and which of its replicas are squeezed.
+// reason returns why a deployment is not ready, and which of its replicas are faulty or squeezed.
 func reason(d *messages.DeploymentStatus) string {
-	squeezed := d.GetSqueezed()
-	if len(squeezed) == 0 {
-		return d.GetDetail()
+	var faulty []string
+	for _, r := range d.GetReplicas() {
+		if f := r.GetFault(); f != nil {
+			faulty = append(faulty, r.GetName()+": "+f.GetDetail())
+		}
 	}
-	text := fmt.Sprintf("%d squeezed: %s", len(squeezed), squeezed[0])
-	if len(squeezed) > 1 {
-		text += ", …"
+	parts := []string{d.GetDetail(), first(faulty, "faulty"), first(d.GetSqueezed(), "squeezed")}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
+// first returns the number of replicas in a list and the first of them; empty if there are none.
+func first(all []string, what string) string {
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + what + ": " + all[0]
 	}
-	if d.GetDetail() != "" {
-		text = d.GetDetail() + "; " + text
-	}
-	return text
+	return fmt.Sprintf("%d %s: %s, …", len(all), what, all[0])
 }
 
 var modelColumns = []column{
@@ -202,7 +228,7 @@ func modelSection(s Sample) section {
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
-			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)},
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().Wanted()), number: float64(serving)},
 			word(d.GetNode()), word(reason(d)),
 		}, m})
 	}

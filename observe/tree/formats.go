@@ -32,7 +32,7 @@ func DOT(roots []*messages.ActorNode) string {
 func dot(b *strings.Builder, prefix string, n *messages.ActorNode) {
 	colour := "black"
 	switch {
-	case n.GetState() != messages.ActorState_ACTOR_STATE_RUNNING:
+	case n.GetState() != messages.ActorState_ACTOR_STATE_RUNNING || n.GetFault() != "":
 		colour = "red"
 	case n.GetRestarts() > 0 || n.GetLastFailure() != nil:
 		colour = "orange"

@@ -26,6 +26,7 @@ func Text(roots []*messages.ActorNode) string {
 type drawing struct {
 	rows                                   [][]string
 	actors, restarts, crashed, unreachable uint64
+	faulty                                 uint64
 }
 
 // draw appends the rows of an actor and its children. first is the prefix of the actor's row, rest
@@ -36,20 +37,22 @@ func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 		t.rows = append(t.rows, []string{first + n.GetName(), n.GetKind(), "UNREACHABLE: " + n.GetUnreachable()})
 		return
 	}
-	failure := ""
+	failure := n.GetFault()
+	if failure != "" {
+		t.faulty++
+	}
 	if f := n.GetLastFailure(); f != nil {
 		t.crashed++
-		failure = fmt.Sprintf(
-			"%s %s on %s",
-			f.GetTime().AsTime().Local().Format("15:04:05"),
-			oneLine(f.GetReason()),
-			f.GetMessage(),
-		)
+		if failure != "" {
+			failure += "; "
+		}
+		failure += fmt.Sprintf("%s %s on %s", f.GetTime().AsTime().Local().Format("15:04:05"),
+			oneLine(f.GetReason()), f.GetMessage())
 	}
 	t.actors += 1 + uint64(n.GetFolded())
 	t.restarts += n.GetRestarts()
 	t.rows = append(t.rows, []string{
-		first + n.GetName(), kindOf(n), stateName(n.GetState()), fmt.Sprint(n.GetIncarnation()),
+		first + n.GetName(), kindOf(n), stateOf(n), fmt.Sprint(n.GetIncarnation()),
 		fmt.Sprint(n.GetRestarts()),
 		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
 	})
@@ -107,6 +110,9 @@ func (t *drawing) summary(nodes int) string {
 	)
 	if t.crashed > 0 {
 		s += fmt.Sprintf(", %d with a failure", t.crashed)
+	}
+	if t.faulty > 0 {
+		s += fmt.Sprintf(", %d faulty", t.faulty)
 	}
 	if t.unreachable > 0 {
 		s += fmt.Sprintf(", %d unreachable", t.unreachable)

@@ -64,6 +64,10 @@ func TestManyNodes(t *testing.T) {
 		"gpu-1": {{Owner: "weights-1", Model: "web", Bytes: 1 << 30, Loading: true}},
 		"hbm":   {{Owner: "weights-9"}},
 	})
+	b.Children = append(b.Children, running("kjv-0", "node/replicas/kjv-0", "replica"),
+		running("kjv-1", "node/replicas/kjv-1", "replica"))
+	tree.AddFaults(b, map[string]*messages.ReplicaFault{"kjv-1": {Detail: "hung: step 7 has taken 6s"},
+		"gpu-0": {Detail: "no replica"}})
 	roots := []*messages.ActorNode{
 		a,
 		b,

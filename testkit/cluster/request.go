@@ -131,24 +131,19 @@ type chunk struct {
 	} `json:"error"`
 }
 
-// refusalCode returns the code of the error of a chunk, NoMemory or NoGPU, or "" if there is none.
+// refusalCode returns the code of the error of a chunk, NoMemory, or "" if there is none.
 func (c chunk) refusalCode() string {
 	switch {
 	case c.Error == nil:
 		return ""
 	case c.Error.Memory != nil && c.Error.Memory.Bytes > 0:
 		return NoMemory
-	case c.Error.Code == "" && strings.HasPrefix(c.Error.Message, "no GPU for replica "):
-		return NoGPU
 	}
 	return c.Error.Code
 }
 
-// Refusals without a code.
-const (
-	NoMemory = "no memory" // with the sizes of what is missing
-	NoGPU    = "no GPU"    // no GPU answered, or all are quarantined or drained
-)
+// NoMemory stands for a refusal without a code that has the sizes of what is missing.
+const NoMemory = "no memory"
 
 // gateway is a destination of requests: a node, or a load balancer in front of several nodes.
 type gateway interface {

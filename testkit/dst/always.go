@@ -21,6 +21,7 @@ type checks struct {
 	violated []string
 	seen     map[string]bool
 	messages messageChecks
+	turns    turnChecks
 	computed int                  // tokens that engines have computed
 	settled  bool                 // the actors have started, and do not stop yet
 	dead     map[string]time.Time // by request: when tokens found no session for the first time
@@ -28,7 +29,7 @@ type checks struct {
 
 func newChecks(calm bool) *checks {
 	return &checks{calm: calm, seen: make(map[string]bool),
-		dead: make(map[string]time.Time), messages: newMessageChecks()}
+		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks()}
 }
 
 // fail records a violation, unless the same was recorded before.

@@ -15,8 +15,8 @@ import (
 const lateAfter = time.Second
 
 // deadLetters checks the messages of a node that find no actor. In a calm run there are none once
-// the actors have started, except to replicas that a command has stopped, and the last tokens for a
-// client that has disconnected.
+// the actors have started, except to replicas that a command has stopped, and the last tokens, and
+// the answer to a submission, for a client that has disconnected, and the end of a session that has ended.
 func (n *Node) deadLetters() {
 	n.system.EventStream.Subscribe(func(event any) {
 		if d, ok := event.(*actor.DeadLetterEvent); ok {
@@ -29,24 +29,35 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := d.Message.(proto.Message)
+	if late, is := m.(*messages.ReplicaOverdue); is {
+		c.turn(d.PID.GetAddress(), late)
+	}
 	if !ok || !c.calm || !c.settled {
 		return
 	}
 	switch m := m.(type) {
 	case *actor.Terminated, *actor.Unwatch, *actor.DeadLetterResponse:
 	case *messages.SequenceStatus: // the answer to a session that has got the last token meanwhile
+	case *messages.CloseSession: // to a session that ended by itself at that moment
+	case *messages.SubmitSequenceResult:
+		c.late(m.GetRequestId())
 	case *messages.TokensEmitted:
-		id := m.GetRequestId()
-		if c.dead[id].IsZero() {
-			c.dead[id] = time.Now()
-		} else if time.Since(c.dead[id]) > lateAfter {
-			c.failLocked("%s has ended, and its replica still computes it after %v", id, lateAfter)
-		}
+		c.late(m.GetRequestId())
 	default:
 		if strings.HasPrefix(d.PID.GetId(), query.Replicas+"/") {
 			return // a command has stopped it
 		}
 		c.failLocked("%s to %s finds no actor", nameOf(m), d.PID.GetId())
+	}
+}
+
+// late notes a message of a replica to a session that has ended. There are some until the replica has
+// learned of the end.
+func (c *checks) late(id string) {
+	if c.dead[id].IsZero() {
+		c.dead[id] = time.Now()
+	} else if time.Since(c.dead[id]) > lateAfter {
+		c.failLocked("%s has ended, and its replica still computes it after %v", id, lateAfter)
 	}
 }
 

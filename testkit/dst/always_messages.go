@@ -67,6 +67,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checkTerm(self, sender, m)
+	c.turn(self.GetAddress(), m)
 	id, ok := m.(interface{ GetRequestId() string })
 	if !ok {
 		return

@@ -44,6 +44,10 @@ func (c *cluster) check() {
 				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
 			}
 			parked := strings.Contains(refused.GetDetail(), "level parked") // no replica is left that could go on
+			if refused.GetReason() == messages.Reason_REASON_PREEMPTED && len(call.Output()) > 0 {
+				c.fail("%s on %s was refused after %d tokens: %s", call.ID, call.node, len(call.Output()),
+					refused.GetDetail())
+			}
 			if refused.GetReason() == messages.Reason_REASON_STOPPED && len(call.Output()) > 0 && !parked {
 				c.fail("%s on %s was refused after %d tokens: %s", call.ID, call.node, len(call.Output()),
 					refused.GetDetail())

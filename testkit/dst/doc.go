@@ -29,6 +29,7 @@
 //
 //   - a page of device memory is mapped at one address at most, and is not freed while it is in use
 //   - a block that a sequence writes to belongs to no other sequence of the batch
+//   - at most one replica of a device runs a step, unless the turn of another one is overdue
 //   - one member commands in each term of a deployment, and commands of an older term are refused
 //   - an actor knows every message that it receives, and crashes only for an injected reason
 //
@@ -36,6 +37,7 @@
 //
 //   - nothing is logged as a warning, and without commands no table ignores an event as unexpected
 //   - every request between actors is answered, and every message finds its actor
+//   - a replica gets a turn on its device within 1.5 s
 //   - no request is refused, the waits for tokens are bounded, and little is computed twice
 //
 // At the end every request has ended and nothing of it is left; HBM tiers, replicas, devices and

@@ -141,6 +141,8 @@ func (e *simulatedEngine) Close() error { return e.stream.Close() }
 func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	l, tokens := e.weights.loader, 0
 	l.checks.step(e.weights.path, e.arena.BlockTokens, batch)
+	l.checks.stepBegins(e.weights.device.(*Device))
+	defer l.checks.stepEnds(e.weights.device.(*Device))
 	adapters := make([]string, len(batch))
 	for i, s := range batch {
 		tokens += len(s.Tokens)

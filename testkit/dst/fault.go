@@ -55,6 +55,10 @@ type Fault struct {
 	Disk    DiskState // BreakDisk
 	Tier    string    // FlushTier
 	Bucket  string    // LoseBucket, RollBack
+
+	Deadline time.Duration // Preempt
+	Fate     WeightsFate   // Preempt
+	Force    bool          // Preempt
 }
 
 func (f Fault) String() string {
@@ -106,6 +110,9 @@ func (f Fault) String() string {
 	}
 	if f.Kind == Standby && f.Count > 0 {
 		s += fmt.Sprintf("-%d", f.Count-1)
+	}
+	if f.Kind == Preempt {
+		s += fmt.Sprintf(" number %d within %v %s, forced: %t", f.Count, f.Deadline, f.Fate, f.Force)
 	}
 	return s
 }
@@ -184,6 +191,7 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawEngines(rng, span)
 		f.drawDevices(rng, span)
 		f.drawLevels(rng, span)
+		f.drawPreempt(rng, span)
 		all = append(all, f)
 	}
 	for i, node := range nodes { // one for each node, without a draw

@@ -129,6 +129,9 @@ func (c *cluster) setLevel(f Fault, level messages.Level) {
 	c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 		if f.Count == 0 {
 			s.Level, s.ReplicaLevels = level, nil
+			if level != messages.Level_LEVEL_STANDBY && level != messages.Level_LEVEL_PARKED {
+				s.Preemptions = nil
+			}
 			return
 		}
 		if s.ReplicaLevels == nil {

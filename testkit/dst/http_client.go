@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -131,7 +132,7 @@ func (h *httpClient) receive(conn *socket, piece []byte, end ending) {
 	case end == broken && r.failed != nil:
 		h.refuse(http.StatusOK, conn.header)
 	case end == broken:
-		if !conn.node.crashed && h.stalled == 0 {
+		if !conn.node.crashed && h.stalled == 0 && !h.lateByPause() {
 			h.fail("the connection to %s broke without a reason", conn.node.cfg.Name)
 		}
 		h.retry()
@@ -148,6 +149,15 @@ func (h *httpClient) receive(conn *socket, piece []byte, end ending) {
 	h.cluster.checkSessions(h.node)
 	h.checkDuration(conn)
 	h.ended = true
+}
+
+// lateByPause reports whether the time of the request was up while its node was paused, which is then
+// too late to write an error.
+func (h *httpClient) lateByPause() bool {
+	return h.timeout > 0 && time.Since(h.sent) >= h.timeout &&
+		slices.ContainsFunc(h.cluster.result.Faults, func(f Fault) bool {
+			return f.Kind == Pause && f.Node == h.node.cfg.Name
+		})
 }
 
 // checkDuration checks that the response has not taken much longer than the request's timeout. The

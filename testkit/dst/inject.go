@@ -103,6 +103,7 @@ func (c *cluster) inject(f Fault) {
 		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
 				proto.Uint32(uint32(f.Count))
+			s.Preemptions = nil
 		})
 	}
 	c.injectAdapters(f, later)
@@ -111,6 +112,7 @@ func (c *cluster) inject(f Fault) {
 	c.injectEngines(n, f, later)
 	c.injectDevices(n, f, later)
 	c.injectLevels(f, later)
+	c.injectPreempt(f, later)
 }
 
 // endFaults forgets the faults that have not occurred, such as a hang of a load, if nothing was

@@ -45,7 +45,7 @@ type joined struct {
 func newJoined(n *Node, server *natskv.Server) *joined {
 	j := &joined{node: n, ended: make(chan struct{}), routes: make(chan struct{}),
 		client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, "store"})}
-	j.nodes = membership.Nodes{Self: n.cfg.Name, Drained: &j.drained, Live: j.live}
+	j.nodes = membership.Nodes{Self: n.cfg.Name, Drained: &j.drained, Live: j.live, Departed: j.departed}
 	j.catalogue = catalogue.New()
 	j.prefixes = backend.Prefixes{
 		Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: j.catalogue, Log: n.cfg.Log,
@@ -187,6 +187,14 @@ func (j *joined) live() []*messages.Member {
 		return nil
 	}
 	return j.members.Live()
+}
+
+// departed returns the members that departed recently.
+func (j *joined) departed() []members.Departed {
+	if j.members == nil {
+		return nil
+	}
+	return j.members.Departed()
 }
 
 // control returns the part of the control backend that changes stored deployments.

@@ -209,7 +209,7 @@ func (n *Node) props() *actor.Props {
 		AdapterHostBytes: adapterHostBytes}
 	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
-	leases := membership.Leases{Members: n.members}
+	leases := membership.Leases{Node: n.cfg.Name, Members: n.members}
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Scale: n.control().ScaleAtRevision, Publish: silent}

@@ -79,11 +79,11 @@ func (o *operator) apply(c deployment.Change) {
 	}
 }
 
-// replicas returns the wanted number of replicas.
+// replicas returns the wanted number of replicas, without those that are preempted.
 func (o *operator) replicas(name string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return int(o.stored[name].GetReplicas())
+	return int(o.stored[name].Wanted())
 }
 
 // level returns the wanted level of a replica.

@@ -57,6 +57,9 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		asleep := says("is at level standby") || says("is at level parked")
 		return server && (begun || status == http.StatusServiceUnavailable) && asleep &&
 			h.cluster.expects(messages.Reason_REASON_STOPPED)
+	case says("were preempted"):
+		return server && !begun && status == http.StatusServiceUnavailable &&
+			h.cluster.expects(messages.Reason_REASON_PREEMPTED)
 	case status == http.StatusRequestTimeout:
 		return client && h.pause >= bodyStall
 	case says("shutting down"):
@@ -98,6 +101,7 @@ var expected = map[FaultKind][]messages.Reason{
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},
 	Park:          {messages.Reason_REASON_STOPPED},
+	Preempt:       {messages.Reason_REASON_PREEMPTED},
 }
 
 // expects reports whether a call may be refused for a reason.

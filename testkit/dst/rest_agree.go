@@ -71,12 +71,16 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 			state = messages.DeploymentState_DEPLOYMENT_STATE_READY
 		}
 	}
-	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
-		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
+	if c.operator.preempted(model) {
+		state = messages.DeploymentState_DEPLOYMENT_STATE_STOPPED
 	}
 	if s.GetSpec().GetReplicas() == 0 {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
 	}
+	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED { // no request wakes it
+		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
+	}
+	restlessPreemptions(s, report)
 	if s.GetState() != state {
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}

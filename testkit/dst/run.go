@@ -141,6 +141,7 @@ func Run(o Options) Result {
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
+	c.checks.checkTurns()
 	c.checks.setSettled(false)
 	c.checkQuiet()
 	c.result.Failures = append(c.result.Failures, c.checks.all()...)

@@ -19,5 +19,5 @@ func TestSleepFaults(t *testing.T) {
 		Kinds: []dst.FaultKind{
 			dst.Sleep, dst.Sleep, dst.CrashActor, dst.CrashActor, dst.Evict, dst.Outage, dst.CrashNode,
 		},
-	}, 1, 3, 4, 5)
+	}, 1, 2, 3, 4, 5)
 }

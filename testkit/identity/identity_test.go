@@ -45,9 +45,6 @@ func TestModelsStayThemselves(t *testing.T) {
 	// A model that is brought in has no room until the memory of the other one is free, or while a
 	// node is down.
 	load.Permitted = []string{"model_stopped", cluster.NoMemory}
-	if *killEvery > 0 { // the GPU of a killed node does not answer
-		load.Permitted = append(load.Permitted, cluster.NoGPU)
-	}
 	run := load.Start(ctx)
 	disturbed := g.disturb(ctx, within, interval, *killEvery)
 	report := run.Finish()

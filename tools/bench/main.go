@@ -47,7 +47,7 @@ func run() error {
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
-		{"LoRA modes", loraModes}, {"supervision tree", treeCost},
+		{"turns of replicas", turns}, {"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"standby", standby}, {"weights", weightLoads},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},

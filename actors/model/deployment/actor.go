@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -65,7 +66,7 @@ type deployment struct {
 	published *messages.DeploymentStatus           // last status sent to the router
 }
 
-// tick, placementTimeout and surveyTimeout are messages to self. removed is a message to the group.
+// tick, placementTimeout, surveyTimeout and preemptTimer are messages to self. removed is a message to the group.
 type (
 	tick             struct{ incarnation uint64 }
 	placementTimeout struct {
@@ -73,7 +74,11 @@ type (
 		replica     string
 	}
 	surveyTimeout struct{ incarnation uint64 }
-	removed       struct {
+	preemptTimer  struct {
+		incarnation uint64
+		replica     string
+	}
+	removed struct {
 		name string
 		term uint64
 	}
@@ -103,6 +108,8 @@ func (d *deployment) Receive(ctx actor.Context) {
 		d.onPlacementTimeout(ctx, msg)
 	case *surveyTimeout:
 		d.onSurveyTimeout(ctx, msg)
+	case *preemptTimer:
+		d.onPreemptTimer(ctx, msg)
 	case *messages.StartReplicaResult:
 		d.onReplicaStarted(ctx, msg)
 	case *messages.ReplicaChanged:
@@ -112,7 +119,10 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ReplicaDrained:
 		d.handle(ctx, core.Drained{Replica: msg.GetReplica()})
 	case *messages.MigrateSequencesResult:
-		d.handle(ctx, core.Migrated{Replica: msg.GetRequestId()})
+		replica, _, _ := strings.Cut(msg.GetRequestId(), "/")
+		d.handle(ctx, core.Migrated{Replica: replica, Request: msg.GetRequestId()})
+	case *messages.SequencesSaved:
+		d.handle(ctx, core.Saved{Replica: msg.GetReplica(), Blocks: int(msg.GetBlocks()), Detail: msg.GetDetail()})
 	case *messages.StopReplicaResult:
 		d.onReplicaStopped(ctx, msg)
 	case *messages.WakeModel:
@@ -179,12 +189,18 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 	for _, m := range msg.GetMembers() {
 		d.members[m.GetName()] = m
 	}
-	d.handle(ctx, core.Members{Members: membersOf(msg)})
+	d.handle(ctx, core.Members{Members: membersOf(msg), Departed: departedOf(msg)})
 }
 
 func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
 	if msg.incarnation == d.incarnation {
 		d.handle(ctx, core.PlaceTimeout{Replica: msg.replica})
+	}
+}
+
+func (d *deployment) onPreemptTimer(ctx actor.Context, msg *preemptTimer) {
+	if msg.incarnation == d.incarnation {
+		d.handle(ctx, core.PreemptTimer{Replica: msg.replica})
 	}
 }
 

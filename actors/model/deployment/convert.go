@@ -28,8 +28,16 @@ func membersOf(msg *messages.MembersChanged) (all []core.Member) {
 		up := m.GetState() == messages.MemberState_MEMBER_STATE_UP
 		all = append(all, core.Member{
 			Name: m.GetName(), ID: m.GetId(), GPUs: m.GetGpus(),
+			Leaving:     m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING,
 			Schedulable: up && !slices.Contains(msg.GetDraining(), m.GetName()),
 		})
+	}
+	return all
+}
+
+func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
+	for _, m := range msg.GetDeparted() {
+		all = append(all, core.Departed{Name: m.GetName(), LastSeen: m.GetLastSeen().AsTime()})
 	}
 	return all
 }
@@ -45,7 +53,8 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 		},
 		Replicas: int(s.GetReplicas()), Rest: schedule.RestOf(s.Bounds()), Sleeps: s.GetMinReplicas() == 0,
 		Drop: s.GetDropWeights(), Level: levels[s.GetLevel()], Levels: levelsOf(s.GetReplicaLevels()),
-		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+		Revision:    schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+		Preemptions: preemptionsOf(s.GetPreemptions()),
 	}
 }
 
@@ -109,11 +118,15 @@ var replicaStates = map[messages.ReplicaState]core.ReplicaState{
 }
 
 func reportOf(s *messages.ReplicaStatus) core.Report {
-	return core.Report{
+	r := core.Report{
 		Replica: s.GetName(), Actor: refOf(s.GetActor()), GPU: s.GetGpu(), State: replicaStates[s.GetState()],
 		Load: int(s.GetRunning() + s.GetWaiting()), Weights: s.GetWeightsDigest(), Revision: s.GetRevisionDigest(),
-		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(),
+		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(), Departures: countsOf(s.GetDepartures()),
 	}
+	if f := s.GetFault(); f.GetFinal() {
+		r.Fault = core.Fault{Detail: f.GetDetail(), Corrupt: f.GetCorrupt()}
+	}
+	return r
 }
 
 func gpuOf(s *messages.GpuStatus) core.GPU {

@@ -53,9 +53,15 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			})
 		case core.MigrateSequences:
 			ctx.Request(pidOf(e.Actor), &messages.MigrateSequences{
-				RequestId: e.Replica, Target: e.Target, TargetActor: actorRef(e.TargetActor), Term: d.Term,
+				RequestId: e.Request, Target: e.Target, TargetActor: actorRef(e.TargetActor), Term: d.Term,
 				Cause: e.Cause,
 			})
+		case core.SaveSequences:
+			ctx.Request(d.Replicas(d.members[e.Node]), &messages.SaveSequences{
+				RequestId: e.Replica, Replica: e.Replica, Model: d.Name, Term: d.Term,
+			})
+		case core.PreemptAfter:
+			supervise.After(ctx, e.After, &preemptTimer{d.incarnation, e.Replica})
 		case core.StopReplica:
 			ctx.Request(d.Replicas(d.members[e.At.Node]), &messages.StopReplica{
 				RequestId: e.Request, Replica: e.Replica, Model: d.Name, Gpu: e.At.GPU, Term: d.Term,
@@ -99,6 +105,8 @@ func (d *deployment) notice(effect core.Effect) {
 	case core.Retiring:
 		d.Log.Info().Str("replica", e.Replica).Str("why", e.Why).Msg("replica draining")
 		d.Publish("replica.draining", e.Replica, e.Why)
+	case core.Preempting:
+		d.noticePreemption(e)
 	case core.Serving:
 		d.Publish("replica.serving", e.Replica, "on "+e.At.String())
 	case core.Stopped:
@@ -109,6 +117,9 @@ func (d *deployment) notice(effect core.Effect) {
 	case core.Terminated:
 		d.Log.Warn().Str("replica", e.Replica).Str("why", e.Why).Msg("replica terminated")
 		d.Publish("replica.lost", e.Replica, "crashed too often, or its node was lost")
+	case core.Faulty:
+		d.Log.Warn().Str("replica", e.Replica).Str("why", e.Why).Msg("replica is faulty; replacing it")
+		d.Publish("replica.replaced", e.Replica, e.Why)
 	case core.Failed:
 		log.Warn().Stringer("reason", messages.Reason(e.Failure.Reason)).Str("detail", e.Failure.Detail).
 			Msg("deployment failed")

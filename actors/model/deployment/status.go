@@ -42,6 +42,9 @@ func (d *deployment) status() *messages.DeploymentStatus {
 	if s.Spec == nil {
 		s.Spec = &messages.DeploymentSpec{Name: d.Name}
 	}
+	for _, p := range is.Preemptions {
+		s.Preemptions = append(s.Preemptions, preemptionStatus(p))
+	}
 	kept := make(map[core.Ref]*messages.ReplicaStatus, len(is.Reporting))
 	for _, replica := range is.Reporting {
 		if report := d.reports[replica]; report != nil {

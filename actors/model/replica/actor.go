@@ -17,13 +17,14 @@ import (
 func Props(cfg Config) *actor.Props {
 	m := wire.Config(cfg.Spec)
 	kept := kept{standby: m.Standby}
-	m.Router, m.CheckFolder = cfg.Router != nil, cfg.CheckFolder != nil
+	m.Router, m.CheckFolder, m.Watch = cfg.Router != nil, cfg.CheckFolder != nil, cfg.Watch
 	if cfg.Adapters == nil {
 		m.MaxAdapters = 0
 	}
 	return supervise.Props(func() actor.Actor {
 		kept.incarnation++
-		m.Incarnation, m.Confirmed, m.Standby = kept.incarnation, kept.revision, kept.standby
+		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
+		m.Standby, m.Canary = kept.standby, kept.canary
 		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
@@ -34,6 +35,8 @@ type kept struct {
 	loads       uint64 // number of loads of the weights, without adoptions
 	revision    string // confirmed by the deployment
 	standby     bool   // the wanted level is standby, else active
+	started     uint64 // start of the last incarnation; see replica.started
+	canary      core.Canary
 }
 
 type replica struct {
@@ -113,6 +116,10 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onDrain(ctx)
 	case *messages.SetReplicaLevel:
 		r.onSetLevel(ctx, msg)
+	case *messages.SaveSequences:
+		r.Perform(ctx, r.machine.Save(supervise.Now(ctx)))
+	case *messages.BlocksMoved:
+		r.onBlocksSaved(ctx, msg)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
 
@@ -124,6 +131,13 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.Perform(ctx, r.machine.Cancel(msg.GetRequestId()))
 	case *messages.GetSequence:
 		r.onGetSequence(ctx, msg)
+
+	case *messages.TurnGranted:
+		r.onTurnGranted(ctx, msg)
+	case *messages.RecallTurn:
+		r.onRecallTurn(ctx, msg)
+	case *messages.ReplicaOverdue:
+		r.onOverdue(msg)
 
 	case *messages.ShrinkKV:
 		r.Perform(ctx, r.machine.Shrink(msg.GetLease(), int(msg.GetBlocks()), msg.GetAttempt()))

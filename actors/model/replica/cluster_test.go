@@ -194,6 +194,9 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 					Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
 				}}
 		}
+		if turn, ok := m.(*messages.RequestTurn); ok {
+			return openTurn(turn)
+		}
 		load, asks := m.(*messages.LoadModel)
 		if !asks {
 			return nil

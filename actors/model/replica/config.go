@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/model/replica/tiering"
+	core "troupe/core/replica"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -38,6 +39,10 @@ type Config struct {
 	// Adapters returns the props of the child that keeps adapters in the memory of the lease of a
 	// handle. If Adapters is nil, sequences with adapters are refused.
 	Adapters func(handle string) *actor.Props
+	// Watch bounds the steps, and sets the interval of canaries.
+	Watch core.Watch
+	// Publish publishes a life-cycle event. It must not block. It may be nil.
+	Publish  func(kind, subject, detail string)
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }

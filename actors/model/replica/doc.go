@@ -2,7 +2,7 @@
 //
 // Parent: the replicas group. Children: engine (package stepper); transfers, if there is a data
 // plane; copier, if there are KV tiers; adapters, once a sequence has one. Speaks with: the gpu
-// actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
+// actor (LoadModel, LeaseAdapters, KVReport, RequestTurn), the HBM tier (AdoptBlocks, BlocksChanged), its
 // deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas of
 // the model. Receive, in actor.go, lists the messages that it accepts.
 //

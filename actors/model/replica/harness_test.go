@@ -39,6 +39,13 @@ func (c *positionEngine) Open() (engine.Engine, error) {
 	return c, nil
 }
 
+// count returns the number of steps.
+func (c *positionEngine) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.steps
+}
+
 func (c *positionEngine) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,15 +85,23 @@ type harness struct {
 	client  *testkit.Peer
 	replica *actor.PID
 	blocks  map[uint32][]byte // blocks that the HBM tier knows
+	turns   func(*messages.RequestTurn) *messages.TurnGranted
 }
 
 func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadModelResult,
 	mw ...actor.ReceiverMiddleware) *harness {
 	sys := testkit.System(t)
-	s := &harness{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
+	s := &harness{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}, turns: openTurn}
 	loads := 0
 	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message {
-		if _, asks := m.(*messages.LoadModel); !asks {
+		switch m := m.(type) {
+		case *messages.RequestTurn:
+			if s.turns == nil {
+				return nil
+			}
+			return s.turns(m)
+		case *messages.LoadModel:
+		default:
 			return nil
 		}
 		loads++
@@ -105,6 +120,11 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 	}), mw...)
 	synctest.Wait()
 	return s
+}
+
+// openTurn grants a turn until it is recalled, as to a replica that has the device to itself.
+func openTurn(m *messages.RequestTurn) *messages.TurnGranted {
+	return &messages.TurnGranted{Replica: m.GetReplica(), Started: m.GetStarted(), Number: 1, Open: true}
 }
 
 // messageOrNil converts a nil result to a nil message.

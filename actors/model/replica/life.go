@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,7 +15,8 @@ import (
 func (r *replica) onStarted(ctx actor.Context) {
 	r.sequences, r.adapterSpecs = make(wire.Sequences), make(map[string]*messages.AdapterSpec)
 	r.life, r.cancel = context.WithCancel(context.Background())
-	r.started = uint64(supervise.Now(ctx).UnixNano())
+	r.started = max(uint64(supervise.Now(ctx).UnixNano()), r.kept.started+1)
+	r.kept.started = r.started
 	r.migrations, r.tiering = r.newMigrations(ctx), r.newTiering()
 	r.Perform(ctx, r.machine.Start(supervise.Now(ctx)))
 }
@@ -90,6 +92,12 @@ func (r *replica) onSetLevel(ctx actor.Context, msg *messages.SetReplicaLevel) {
 	case messages.Level_LEVEL_ACTIVE:
 		r.Perform(ctx, r.machine.Activate(supervise.Now(ctx)))
 	}
+}
+
+// onBlocksSaved handles the answer to saveBlocks.
+func (r *replica) onBlocksSaved(ctx actor.Context, msg *messages.BlocksMoved) {
+	moved, fault := msg.GetMoved(), msg.GetRefused().GetDetail()
+	r.Perform(ctx, r.machine.BlocksSaved(int(moved.GetBlocks()), cmp.Or(fault, moved.GetDetail()), supervise.Now(ctx)))
 }
 
 // onTerminated crashes the replica if one of its children has stopped for good, because of too many

@@ -46,6 +46,13 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Drained:
 			ctx.Send(r.drainRequester, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
 
+		case core.SaveBlocks:
+			r.tiering.Save(ctx)
+		case core.SequencesSaved:
+			ctx.Send(r.Deployment, &messages.SequencesSaved{
+				Replica: r.Spec.GetName(), Blocks: uint32(e.Blocks), Detail: e.Fault,
+			})
+
 		case core.Attach:
 			r.attach(ctx, e)
 		case core.Reattach:
@@ -77,6 +84,10 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 
 		case core.BlocksChanged:
 			ctx.Send(r.HBM, wire.BlocksChanged(r.model.GetLease(), e))
+		case core.AskTurn:
+			ctx.Request(r.GPU, r.turns().Request(e.Request))
+		case core.EndTurn:
+			ctx.Request(r.GPU, r.turns().Ended(e))
 		case core.RunStep:
 			r.runStep(ctx, e)
 		case core.RepeatStep:
@@ -98,6 +109,15 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			r.migrations.AnswerOffers(ctx)
 		case core.Advance:
 			r.Advance(ctx)
+
+		case core.FaultBegan:
+			r.faultBegan(e)
+		case core.FaultEnded:
+			r.faultEnded(e)
+		case core.Suspect:
+			ctx.Send(r.GPU, &messages.DeviceSuspected{Lease: r.Spec.GetName(), Detail: r.title() + ": " + e.Detail})
+		case core.KeepCanary:
+			r.kept.canary = e.Canary
 
 		case core.ReportKV:
 			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.Spec.GetPriority()))

@@ -13,9 +13,10 @@ import (
 
 func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	seq, now := msg.GetSequence(), supervise.Now(ctx)
+	request := r.base().Request(msg.GetRequestId(), seq, msg.GetOutput(), now)
+	request.Waited = msg.GetWaited().AsDuration()
 	r.Perform(ctx, r.machine.Submit(&core.Submission{
-		Request: r.base().Request(msg.GetRequestId(), seq, msg.GetOutput(), now),
-		Adapter: wire.Adapter(seq), Revision: msg.GetRevisionDigest(),
+		Request: request, Adapter: wire.Adapter(seq), Revision: msg.GetRevisionDigest(),
 	}, now))
 }
 

@@ -46,3 +46,22 @@ func (r *replica) kvShrunk(ctx actor.Context, e core.KVShrunk) {
 	ctx.Request(r.GPU, &messages.KVShrunk{Lease: r.model.GetLease(), Attempt: e.Attempt,
 		Refused: wire.Refused(e.Refusal)})
 }
+
+func (r *replica) title() string { return "replica " + r.Spec.GetName() }
+
+func (r *replica) faultBegan(e core.FaultBegan) {
+	r.Log.Error().Str("replica", r.Spec.GetName()).Str("fault", e.Detail).Msg("replica is faulty; routers avoid it")
+	r.publish("replica.faulty", e.Detail)
+}
+
+func (r *replica) faultEnded(e core.FaultEnded) {
+	r.Log.Info().Str("replica", r.Spec.GetName()).Dur("after", e.After).Msg("replica returns to service")
+	r.publish("replica.recovered", "its step ended; it was "+e.Detail)
+}
+
+// publish publishes an event of the life cycle.
+func (r *replica) publish(kind, detail string) {
+	if r.Publish != nil {
+		r.Publish(kind, r.Spec.GetName(), detail)
+	}
+}

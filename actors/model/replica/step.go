@@ -50,7 +50,8 @@ func (r *replica) repeatStep(ctx actor.Context) {
 
 func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	if aborted := msg.GetAborted(); aborted != nil {
-		r.Perform(ctx, r.machine.StepAborted(msg.GetStep(), int(aborted.GetSequence()), aborted.GetDetail()))
+		r.Perform(ctx, r.machine.StepAborted(msg.GetStep(), int(aborted.GetSequence()), aborted.GetDetail(),
+			supervise.Now(ctx)))
 		return
 	}
 	sampled, notFinite := wire.Sampled(msg.GetDone().GetTokens())

@@ -21,7 +21,11 @@ func BenchmarkToken(b *testing.B) {
 	reused := func(props *actor.Props) *actor.Props { return props.Configure(actor.WithDispatcher(dispatcher)) }
 	s := &harness{blocks: map[uint32][]byte{}}
 	gpu := testkit.NewPeer(b, sys, "gpu", func(m proto.Message) proto.Message {
-		if _, ok := m.(*messages.LoadModel); !ok {
+		switch m := m.(type) {
+		case *messages.RequestTurn:
+			return openTurn(m)
+		case *messages.LoadModel:
+		default:
 			return nil
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{

@@ -79,6 +79,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onDrain(ctx, msg)
 	case *messages.SetReplicaLevel:
 		g.onSetLevel(ctx, msg)
+	case *messages.SaveSequences:
+		g.onSave(ctx, msg)
 	case *messages.StopReplica:
 		g.onStop(ctx, msg)
 	case *messages.UnloadModelResult:
@@ -90,6 +92,8 @@ func (g *group) Receive(ctx actor.Context) {
 	case *messages.ReplicaChanged:
 		g.forward(ctx, msg.GetStatus().GetName())
 	case *messages.ReplicaDrained:
+		g.forward(ctx, msg.GetReplica())
+	case *messages.SequencesSaved:
 		g.forward(ctx, msg.GetReplica())
 	case *checkLeases:
 		g.onCheckLeases(ctx, msg)
@@ -155,6 +159,12 @@ func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
 func (g *group) onSetLevel(ctx actor.Context, msg *messages.SetReplicaLevel) {
 	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
 		ctx.Send(c.pid, msg)
+	}
+}
+
+func (g *group) onSave(ctx actor.Context, msg *messages.SaveSequences) {
+	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
+		ctx.Request(c.pid, msg)
 	}
 }
 

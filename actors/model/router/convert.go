@@ -43,7 +43,8 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	stored := core.Stored{
-		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Revision: s.GetRevisionDigest(),
+		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Preempted: s.Preempted(),
+		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
 	}
@@ -71,7 +72,8 @@ func reportOf(a *messages.ReplicaAnnounced) core.Report {
 	s := a.GetStatus()
 	return core.Report{
 		Replica: route.Replica{
-			Name: s.GetName(), State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
+			Name: s.GetName(), State: stateOf(s), Faulty: s.GetFault() != nil,
+			Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 			MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
 			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()),
 			KVBlocksFree: int(s.GetKvBlocksFree()),

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
@@ -35,17 +37,24 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	machine := machineConfig(cfg.Sequence)
 	var incarnation uint64
-	var revision string
+	var kept kept
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &session{Config: cfg, incarnation: incarnation, revision: &revision, machine: core.New(machine)}
+		machine.Placed = kept.placed
+		return &session{Config: cfg, incarnation: incarnation, kept: &kept, machine: core.New(machine)}
 	})
+}
+
+// kept is the state shared by all incarnations of a session.
+type kept struct {
+	revision string    // digest of the files that computed the output
+	placed   time.Time // when the session got its place in the queues; zero: it has none
 }
 
 type session struct {
 	Config
 	incarnation uint64
-	revision    *string // digest of the files that computed the output; shared by all incarnations
+	kept        *kept
 	machine     *core.Machine
 	timer       supervise.Timer // nil: none was set
 }

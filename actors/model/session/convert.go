@@ -13,6 +13,7 @@ import (
 var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_NOT_READY:      core.NotReady,
 	messages.Reason_REASON_DRAINING:       core.Draining,
+	messages.Reason_REASON_FAULTY:         core.Faulty,
 	messages.Reason_REASON_WEIGHTS_DIFFER: core.WeightsDiffer,
 	messages.Reason_REASON_ENGINE_FAILED:  core.EngineFailed,
 	messages.Reason_REASON_LOAD_FAILED:    core.LoadFailed,
@@ -22,6 +23,7 @@ var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_UNSUPPORTED:    core.Unsupported,
 	messages.Reason_REASON_NUMERIC:        core.Numeric,
 	messages.Reason_REASON_DEADLINE:       core.DeadlinePassed,
+	messages.Reason_REASON_PREEMPTED:      core.Preempted,
 }
 
 // wireReason returns the reason for a refusal that the machine itself makes.

@@ -12,7 +12,7 @@ func (s *session) onStarted(ctx actor.Context) {
 		s.onClose(ctx)
 		return
 	}
-	s.perform(ctx, s.machine.Start(len(s.Client.Output()), *s.revision, supervise.Now(ctx)))
+	s.perform(ctx, s.machine.Start(len(s.Client.Output()), s.kept.revision, supervise.Now(ctx)))
 }
 
 // onStopping cancels the sequence if the client has left: the next incarnation would not know where

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	core "troupe/core/session"
@@ -20,9 +21,7 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Withdraw:
 			ctx.Send(s.Router, &messages.CancelRoute{RequestId: s.RequestID})
 		case core.Submit:
-			ctx.Request(pidOf(e.To), &messages.SubmitSequence{
-				RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: e.Revision,
-			})
+			s.submit(ctx, e)
 		case core.Query:
 			ctx.Request(pidOf(e.To), &messages.GetSequence{RequestId: s.RequestID})
 		case core.Cancel:
@@ -45,7 +44,9 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Fail:
 			s.Client.Fail(&messages.Refused{Reason: wireReason(e.Reason), Detail: e.Detail})
 		case core.KeepRevision:
-			*s.revision = e.Digest
+			s.kept.revision = e.Digest
+		case core.KeepPlace:
+			s.kept.placed = e.At
 		case core.ReportMove:
 			ctx.Send(s.Router, ctx.Message())
 		case core.End:
@@ -68,6 +69,16 @@ func (s *session) askRoute(ctx actor.Context, e core.AskRoute) {
 		Priority: s.Sequence.GetPriority(), Arrived: s.Sequence.GetArrived(), Deadline: s.Sequence.GetDeadline(),
 		Wait: s.Sequence.GetWait(),
 	})
+}
+
+func (s *session) submit(ctx actor.Context, e core.Submit) {
+	msg := &messages.SubmitSequence{
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: e.Revision,
+	}
+	if e.Waited > 0 {
+		msg.Waited = durationpb.New(e.Waited)
+	}
+	ctx.Request(pidOf(e.To), msg)
 }
 
 func (s *session) cancel(ctx actor.Context, at core.Actor) {

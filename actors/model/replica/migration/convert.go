@@ -101,10 +101,10 @@ func offeredOf(msg *messages.OfferSequence, from *actor.PID) migrate.OfferedSequ
 // own returns the state of this replica on which the target's decisions depend.
 func (m *Migrations) own() migrate.Own {
 	own := migrate.Own{Context: m.Machine.Context()}
-	switch m.Machine.State() {
-	case replica.Serving:
+	switch {
+	case m.Machine.Accepting() == nil:
 		own.Mode = migrate.Serving
-	case replica.Draining:
+	case m.Machine.State() >= replica.Draining && m.Machine.State() <= replica.Saved:
 		own.Mode = migrate.Draining
 	}
 	return own

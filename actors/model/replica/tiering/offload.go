@@ -109,6 +109,12 @@ func (t *Tiering) OnOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks
 		supervise.Now(ctx)))
 }
 
+// Save copies all blocks to the tier below HBM. BlocksMoved answers to this actor.
+func (t *Tiering) Save(ctx actor.Context) {
+	self := offload.Actor{Address: ctx.Self().GetAddress(), ID: ctx.Self().GetId()}
+	t.performOffload(ctx, t.offloads.machine.Offload("preempt", self, t.Machine.Ready(), supervise.Now(ctx)))
+}
+
 func (t *Tiering) OnRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
 	t.performOffload(ctx, t.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), t.Machine.Ready()))
 }

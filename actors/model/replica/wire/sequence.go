@@ -43,7 +43,7 @@ type Base struct {
 
 // Request converts a sequence and its output so far to a request of the scheduler.
 func (b Base) Request(id string, seq *messages.SequenceSpec, output []uint32, now time.Time) batch.Request {
-	return batch.Request{
+	r := batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: now,
 		Adapter: seq.GetAdapterSpec().Key(),
 		Root:    kv.Root(b.Model, seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
@@ -52,6 +52,10 @@ func (b Base) Request(id string, seq *messages.SequenceSpec, output []uint32, no
 		Stops:  b.stops(seq),
 		Client: seq.GetClient(), Weight: seq.GetWeight(),
 	}
+	if d := seq.GetDeadline(); d != nil {
+		r.Deadline = d.AsTime()
+	}
+	return r
 }
 
 // stops returns the tokens that end a sequence.

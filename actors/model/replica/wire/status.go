@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/core/replica"
@@ -16,7 +17,7 @@ func State(s replica.State) messages.ReplicaState {
 		return messages.ReplicaState_REPLICA_STATE_SUSPENDING
 	case replica.Standby:
 		return messages.ReplicaState_REPLICA_STATE_STANDBY
-	case replica.Draining:
+	case replica.Draining, replica.Saving, replica.Saved:
 		return messages.ReplicaState_REPLICA_STATE_DRAINING
 	case replica.Failed:
 		return messages.ReplicaState_REPLICA_STATE_FAILED
@@ -40,13 +41,23 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 	s := &messages.ReplicaStatus{
 		Name: spec.GetName(), Model: spec.GetModel(), Gpu: spec.GetGpu(), Node: spec.GetNode(),
 		State: State(r.State), Level: level(r.State),
-		Steps: r.Steps, TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
-		TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions, Load: m.GetMetrics(),
+		Steps: r.Steps, StepTime: durationpb.New(r.Totals.StepTime), TokensIn: r.Totals.TokensIn,
+		TokensOut: r.Totals.TokensOut, TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions,
+		Load:         m.GetMetrics(),
 		MaxSequences: spec.GetMaxSequences(), StepTokens: spec.GetStepTokens(), BlockTokens: spec.GetBlockTokens(),
 		MigratedIn: r.Totals.MigratedIn, MigratedOut: r.Totals.MigratedOut,
 		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
 		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
 		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
+		HungSteps: r.Totals.HungSteps, CanaryFailures: r.Totals.CanaryFailures,
+	}
+	if f := r.Fault; f != nil {
+		s.Fault = &messages.ReplicaFault{Detail: f.Detail, Since: timestamppb.New(f.Since), Final: f.Final,
+			Corrupt: f.Corrupt}
+	}
+	if d := r.Departures; d != (replica.Departures{}) {
+		s.Departures = &messages.DepartureCounts{Migrated: uint32(d.Migrated), Finished: uint32(d.Finished),
+			Requeued: uint32(d.Requeued), Saved: uint32(d.Saved)}
 	}
 	if r.TakesAdapters {
 		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
@@ -65,7 +76,8 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 // KVReport converts a report of the KV memory.
 func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
 	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
-		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby}
+		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby,
+		StepTime: durationpb.New(e.StepTime)}
 	if !e.LastUsed.IsZero() {
 		msg.LastUsed = timestamppb.New(e.LastUsed)
 	}
