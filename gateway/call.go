@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"sync"
+	"time"
 
 	"troupe/actors/supervise"
 	"troupe/messages"
@@ -14,7 +15,9 @@ import (
 type Call struct {
 	ID       string
 	Sequence *messages.SequenceSpec
-	wake     chan<- struct{} // capacity 1; receives after every change
+	// Placed is when the first calls of its request were opened, if others have had output since.
+	Placed time.Time
+	wake   chan<- struct{} // capacity 1; receives after every change
 
 	mu       sync.Mutex
 	output   []uint32

@@ -88,6 +88,7 @@ type generation struct {
 	reserved  int64         // tokens, by the client's limits
 	wake      chan struct{} // signaled when a call makes progress
 	openCalls int           // number of open calls, at most maxOpenCalls
+	opened    time.Time     // when the first calls were opened; zero: not yet
 	pending   []*choice     // choices that start when a call ends
 
 	// deliver

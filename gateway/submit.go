@@ -23,6 +23,7 @@ func (g *Gateway) submit(_ context.Context, gen *generation) error {
 			g.startCall(gen, c)
 		}
 	}
+	gen.opened = gen.rt.Now()
 	return nil
 }
 
@@ -56,7 +57,7 @@ func (g *Gateway) startCall(gen *generation, c *choice) {
 		return
 	}
 	gen.openCalls++
-	c.open = true
+	c.open, c.call.Placed = true, gen.opened
 	g.cfg.Calls.add(c.call)
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }

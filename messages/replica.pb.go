@@ -1217,6 +1217,7 @@ func (x *SetReplicaLevel) GetLevel() Level {
 type ReplicaDrained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Departures    *DepartureCounts       `protobuf:"bytes,2,opt,name=departures,proto3" json:"departures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1256,6 +1257,13 @@ func (x *ReplicaDrained) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *ReplicaDrained) GetDepartures() *DepartureCounts {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
 }
 
 // SaveSequences (command, to the replicas group, which forwards it): run no further step, copy the
@@ -2667,9 +2675,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12&\n" +
-	"\x05level\x18\x04 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"*\n" +
+	"\x05level\x18\x04 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"f\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\"r\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12:\n" +
+	"\n" +
+	"departures\x18\x02 \x01(\v2\x1a.troupe.v1.DepartureCountsR\n" +
+	"departures\"r\n" +
 	"\rSaveSequences\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
@@ -2886,29 +2897,30 @@ var file_messages_replica_proto_depIdxs = []int32{
 	21, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
 	33, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
 	31, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
-	0,  // 19: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	32, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	35, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	36, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	37, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	33, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	31, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	38, // 26: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
-	19, // 27: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
-	22, // 28: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
-	39, // 29: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
-	25, // 30: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	40, // 31: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	28, // 32: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	33, // 33: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	27, // 34: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	29, // 35: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	41, // 36: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	19, // 19: troupe.v1.ReplicaDrained.departures:type_name -> troupe.v1.DepartureCounts
+	0,  // 20: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	32, // 21: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	35, // 22: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	36, // 23: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	37, // 24: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	33, // 25: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	31, // 26: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	38, // 27: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
+	19, // 28: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
+	22, // 29: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
+	39, // 30: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
+	25, // 31: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	40, // 32: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	28, // 33: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	33, // 34: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	27, // 35: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	29, // 36: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	41, // 37: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -1,9 +1,11 @@
 package node_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,7 +25,19 @@ func choices(t *testing.T, n *node.Node, body map[string]any) string {
 	return string(c.Choices)
 }
 
-// preemptBodies are a plain stream, one of three choices and one with logprobs.
+// busiest returns the name of the replica with the most sequences.
+func busiest(t *testing.T, n *node.Node) string {
+	d, err := n.Backend().Deployment(t.Context(), "kjv")
+	if err != nil {
+		t.Error(err)
+	}
+	load := func(r *messages.ReplicaStatus) uint32 { return r.GetRunning() + r.GetWaiting() }
+	return slices.MaxFunc(d.GetReplicas(), func(a, b *messages.ReplicaStatus) int {
+		return cmp.Compare(load(a), load(b))
+	}).GetName()
+}
+
+// preemptBodies are plain streams, one of three choices, one with logprobs and two of adapters.
 func preemptBodies() []map[string]any {
 	body := func(more map[string]any) map[string]any {
 		all := map[string]any{"model": "kjv", "prompt": "In the days of the judges there was", "max_tokens": 60,
@@ -33,7 +47,11 @@ func preemptBodies() []map[string]any {
 		}
 		return all
 	}
-	return []map[string]any{body(nil), body(map[string]any{"n": 3, "seed": 9}), body(map[string]any{"logprobs": 2})}
+	return []map[string]any{
+		body(nil), body(map[string]any{"n": 3, "seed": 9}), body(map[string]any{"logprobs": 2}),
+		body(map[string]any{"model": "psalms"}), body(map[string]any{"model": "shout", "n": 2, "logprobs": 1}),
+		body(map[string]any{"seed": 4}),
+	}
 }
 
 // TestPreemptReplica checks that the streams of a preempted replica are exact, whether another
@@ -42,6 +60,7 @@ func TestPreemptReplica(t *testing.T) {
 	bodies := preemptBodies()
 	var want []string
 	alone := start(t, nil)
+	registerShipped(t, connect(t, alone))
 	for _, b := range bodies {
 		want = append(want, choices(t, alone, b))
 	}
@@ -51,16 +70,19 @@ func TestPreemptReplica(t *testing.T) {
 				c.Deployments[0].Replicas = new(uint32(replicas))
 			})
 			conn := connect(t, n)
+			registerShipped(t, conn)
 			got := make([]chan string, len(bodies))
 			for i, b := range bodies {
 				got[i] = make(chan string, 1)
 				go func() { got[i] <- choices(t, n, b) }()
 			}
 			gate.await(t)
+			deadline := map[uint32]string{1: "0s", 2: "30s"}[replicas]
 			done := make(chan *messages.PreemptReplicaResponse, 1)
 			go func() {
 				answer, err := conn.Request("troupe.v1.replicas.preempt",
-					[]byte(`{"name": "kjv-0", "deadline": "0s", "force": true}`), time.Minute)
+					fmt.Appendf(nil, `{"name": %q, "deadline": %q, "force": true}`, busiest(t, n), deadline),
+					time.Minute)
 				res := &messages.PreemptReplicaResponse{}
 				if err != nil {
 					t.Error(err)
@@ -78,6 +100,9 @@ func TestPreemptReplica(t *testing.T) {
 			t.Log(p)
 			if p.GetPhase() != messages.PreemptionPhase_PREEMPTION_PHASE_ENDED {
 				t.Errorf("%v", p)
+			}
+			if c := p.GetSequences(); replicas > 1 && (c.GetMigrated() == 0 || c.GetRequeued() > 0) {
+				t.Errorf("nothing migrated, or something was requeued: %v", p)
 			}
 			if replicas == 1 {
 				if c := p.GetSequences(); c.GetRequeued() == 0 || c.GetSaved() == 0 || p.GetBlocks() == 0 {

@@ -102,7 +102,7 @@ func (d *device) log(effect core.Effect) {
 }
 
 func (d *device) askShrink(ctx actor.Context, e core.AskShrink) {
-	ctx.Request(actor.NewPID(e.Replica.Address, e.Replica.ID),
+	ctx.Send(actor.NewPID(e.Replica.Address, e.Replica.ID),
 		&messages.ShrinkKV{Lease: e.Lease, Blocks: uint32(e.Blocks), Attempt: e.Attempt})
 	supervise.After(ctx, e.Timeout, &shrinkTimeout{d.incarnation, e.Lease, e.Attempt})
 }

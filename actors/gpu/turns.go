@@ -124,9 +124,9 @@ func (d *device) performTurns(ctx actor.Context, effects []turns.Effect) {
 		switch e := effect.(type) {
 		case turns.Grant:
 			m := d.sharing.members[e.Replica]
-			ctx.Request(m.pid, grantedTurn(e, m.started))
+			ctx.Send(m.pid, grantedTurn(e, m.started))
 		case turns.Recall:
-			ctx.Request(d.sharing.members[e.Replica].pid, &messages.RecallTurn{Replica: e.Replica, Number: e.Turn})
+			ctx.Send(d.sharing.members[e.Replica].pid, &messages.RecallTurn{Replica: e.Replica, Number: e.Turn})
 		case turns.SetTimer:
 			d.setTurnTimer(ctx, e)
 		case turns.ReportOverdue:
@@ -148,5 +148,5 @@ func (d *device) overdue(ctx actor.Context, e turns.ReportOverdue) {
 		Dur("estimate", e.Expectation).Msg("turn overdue")
 	d.publish("replica.overdue", fmt.Sprintf("%s has held turn %d for %v, and expected steps of %v; "+
 		"others run meanwhile", e.Replica, e.Turn, e.Lasted.Round(time.Millisecond), e.Expectation))
-	ctx.Request(m.pid, overdueTurn(d.Name, e))
+	ctx.Send(m.pid, overdueTurn(d.Name, e))
 }

@@ -341,7 +341,7 @@ func (c *cluster) drain(e DrainReplica) {
 	r := n.replicas[e.Replica]
 	r.state = ReplicaDraining
 	if r.load == 0 {
-		c.handle(Drained{e.Replica})
+		c.handle(Drained{Replica: e.Replica})
 	} else {
 		c.report(r.actor)
 	}

@@ -54,6 +54,7 @@ func (d *Deployment) onDrained(e Drained, now time.Time) {
 	switch {
 	case r == nil:
 	case r.preemption != nil:
+		r.preemption.machine.Count(e.Departures)
 		d.tellPreemption(r.preemption, r, r.preemption.machine.Drained(now), now)
 	default:
 		d.fire(r, drained, none, now)

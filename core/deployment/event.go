@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 )
 
 // Event is something that happened to the deployment.
@@ -67,8 +68,11 @@ type (
 		Failure *Failure
 	}
 
-	// Drained reports that a replica has no sequences left.
-	Drained struct{ Replica string }
+	// Drained reports that a replica has no sequences left, and how they left.
+	Drained struct {
+		Replica    string
+		Departures preempt.Counts
+	}
 
 	// Migrated reports that a MigrateSequences has ended.
 	Migrated struct{ Replica, Request string }

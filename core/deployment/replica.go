@@ -248,7 +248,9 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
-		d.noRoom = false // its memory is free
+		if d.noRoom = false; d.failure != nil && d.failure.unplaced { // there may be room now
+			d.failure = nil
+		}
 		d.preemptionFreed(e.Request, now)
 		d.reconcile(now)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 	"troupe/core/schedule"
 	"troupe/testkit/script"
 )
@@ -27,7 +28,8 @@ const need = 8 << 20 // bytes per replica in scripts
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N], scaled
-//	drained M, migrated M, saved M, preempt-timer M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
+//	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, recorded
+//	exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
 // Sizes count in replicas: a replica needs 1 of the 100 of a GPU. The actor of a replica has its
@@ -141,8 +143,9 @@ func (s *scripted) event(l line) Event {
 		return Scaled{}
 	}
 	events := map[string]Event{
-		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
-		"saved": Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
+		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)},
+		"drained": Drained{first, preempt.Counts{Migrated: l.number("migrated")}},
+		"saved":   Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
 		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first},
 		"exited":      Exited{Ref{ID: first}, "crashed"},
 		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
@@ -303,6 +306,9 @@ func format(e Effect) string {
 	case AskReplica:
 		return fmt.Sprintf("AskReplica{%s}", e.Replica)
 	case Preempting:
+		if n := e.Progress.Counts.Migrated; n > 0 {
+			return fmt.Sprintf("Preempting{%s is %v, %d migrated}", e.Replica, e.Phase, n)
+		}
 		return fmt.Sprintf("Preempting{%s is %v}", e.Replica, e.Phase)
 	case MigrateSequences:
 		return fmt.Sprintf("MigrateSequences{from %s to %s: %s}", e.Replica, e.Target, e.Cause)

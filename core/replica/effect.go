@@ -44,7 +44,7 @@ type (
 	// FolderChanged reports that the fault of the model folder has changed.
 	FolderChanged struct{ Fault string }
 	// Drained answers the drain command.
-	Drained struct{}
+	Drained struct{ Departures Departures }
 	// SaveBlocks copies all blocks to the tiers. The caller reports BlocksSaved.
 	SaveBlocks struct{}
 	// SequencesSaved answers the save command: all sessions were interrupted.

@@ -63,7 +63,7 @@ func (m *Machine) rest(e *event) {
 	}
 	if m.drain {
 		m.drain = false
-		m.add(Drained{})
+		m.add(Drained{m.departures})
 	}
 	if m.state == Suspending {
 		m.raise(event{kind: evEmpty, now: e.now})

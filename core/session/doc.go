@@ -87,7 +87,7 @@
 //     10 s since the last new token
 //   - bounded: at most 8 interruptions without a new token, and at most 2 by faulty replicas
 //   - place: a session gets its place when a replica is first found, or when it begins to wait for
-//     one, keeps it for its life, and is not refused before its deadline because its model is preempted
+//     one, or has output, keeps it for its life, and is not refused before its deadline because its model is preempted
 //   - revision: output is continued only with the files that computed it, and their digest, once
 //     known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end

@@ -26,7 +26,7 @@ const (
 type Config struct {
 	Adapter  bool      // the sequence has an adapter
 	Deadline time.Time // of the request; zero: none
-	Placed   time.Time // when an earlier machine of the session kept its place; zero: never
+	Placed   time.Time // of an earlier machine of the session, or of another sequence of the request; zero: none
 }
 
 // Machine decides what a session does. It is not safe for concurrent use.

@@ -7,6 +7,9 @@ import (
 
 func (m *Machine) start(e event) {
 	m.seen, m.revision = e.output, e.digest
+	if m.seen > 0 {
+		m.place(e)
+	}
 	m.route(e)
 }
 

@@ -97,6 +97,7 @@ func GatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
 		Session: func(call *gateway.Call) *actor.Props {
 			return b.Instrument("session", session.Props(session.Config{
 				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: b.pid(query.Router), Log: b.Log,
+				Placed: call.Placed,
 			}))
 		}})
 }

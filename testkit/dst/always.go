@@ -17,6 +17,8 @@ type checks struct {
 	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
 	quiet bool // and no operator interferes
 
+	watch func(line []byte) // reads the logs; may be nil
+
 	mu       sync.Mutex
 	violated []string
 	seen     map[string]bool

@@ -18,7 +18,7 @@ type logChecks struct {
 // logger returns the logger of a node.
 func (c *checks) logger(node string, next io.Writer) zerolog.Logger {
 	level := zerolog.WarnLevel
-	if c.calm || next != nil {
+	if c.calm || next != nil || c.watch != nil {
 		level = zerolog.DebugLevel
 	}
 	return zerolog.New(&logChecks{c, next}).Level(level).With().Str("node", node).Logger()
@@ -43,6 +43,9 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	}
 	if wrong != "" {
 		l.checks.fail("%s without a fault: %s", wrong, bytes.TrimSpace(line))
+	}
+	if l.checks.watch != nil {
+		l.checks.watch(line)
 	}
 	if l.next != nil {
 		return l.next.Write(line)

@@ -24,6 +24,9 @@
 // A handler of a request runs in a task of the world, and continues in one whenever it writes to its
 // socket or has queried an actor. Between two of them it waits for the output of its calls.
 //
+// Replicas watch their steps, with short bounds (stepWatch): one whose step hangs is faulty, and replaced
+// if the step goes on. Canaries of idle replicas take the faults that no request is there to meet.
+//
 // Run injects the faults of a seed. These properties are checked all the time, without a message or a
 // task of their own:
 //

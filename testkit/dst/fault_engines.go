@@ -11,14 +11,14 @@ import (
 
 // Faults of engines and devices.
 const (
-	HangStep   FaultKind = "hang-step"    // the next step on Node hangs for For, or until its engine stops
-	StickStep  FaultKind = "stick-step"   // the next step on Node hangs for For, even if its engine stops
+	HangStep   FaultKind = "hang-step"    // the next step on Node within For hangs for For, or until its engine stops
+	StickStep  FaultKind = "stick-step"   // the next step on Node within For hangs for For, even if its engine stops
 	HangReset  FaultKind = "hang-restart" // the next step on Node hangs until its replicas are restarted after For
 	FailSteps  FaultKind = "fail-steps"   // the next Count steps on Node fail in the middle
 	SlowDevice FaultKind = "slow-device"  // steps on Node take Count times as long for For
 	FailAllocs FaultKind = "fail-allocs"  // Node's device allocates no memory for For
 	LoseInStep FaultKind = "lose-in-step" // Node's device is lost in the middle of the next step, for For
-	HangLoad   FaultKind = "hang-load"    // the next load on Node hangs for For, or until it is cancelled
+	HangLoad   FaultKind = "hang-load"    // the next load on Node within For hangs for For, or until it is cancelled
 	FailLoads  FaultKind = "fail-loads"   // the next Count loads on Node fail in the middle
 )
 
@@ -46,15 +46,12 @@ func (f *Fault) drawEngines(rng *rand.Rand, span func(least, most time.Duration)
 func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 	e := n.faults
 	switch f.Kind {
-	case HangStep:
-		e.change(func() { e.hang = append(e.hang, &hang{d: f.For}) })
-	case StickStep:
-		e.change(func() { e.hang = append(e.hang, &hang{d: f.For, stuck: true}) })
+	case HangStep, StickStep:
+		later(e.hangNext(&e.hang, &hang{d: f.For, stuck: f.Kind == StickStep}))
 	case HangReset:
-		forever := &hang{d: time.Hour}
-		e.change(func() { e.hang = append(e.hang, forever) })
+		forget := e.hangNext(&e.hang, &hang{d: time.Hour})
 		later(func() {
-			e.change(func() { e.hang = slices.DeleteFunc(e.hang, func(h *hang) bool { return h == forever }) })
+			forget()
 			for _, m := range models {
 				c.restart(c.nodes[f.Node], m.name)
 			}
@@ -69,9 +66,18 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 	case LoseInStep:
 		e.change(func() { e.loseIn = append(e.loseIn, f.For) })
 	case HangLoad:
-		e.change(func() { e.hangLoads = append(e.hangLoads, &hang{d: f.For}) })
+		later(e.hangNext(&e.hangLoads, &hang{d: f.For}))
 	case FailLoads:
 		e.change(func() { e.failLoads += f.Count })
+	}
+}
+
+// hangNext lets the next step or load hang, if it begins before forget is called. Else it would be the
+// step of a canary, long after the fault.
+func (f *engineFaults) hangNext(hangs *[]*hang, next *hang) (forget func()) {
+	f.change(func() { *hangs = append(*hangs, next) })
+	return func() {
+		f.change(func() { *hangs = slices.DeleteFunc(*hangs, func(h *hang) bool { return h == next }) })
 	}
 }
 

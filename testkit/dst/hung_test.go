@@ -8,11 +8,11 @@ import (
 	"troupe/testkit/dst"
 )
 
-// TestHungStep checks what happens while a step hangs: the requests in it end by their deadlines, and
-// all others are served, those of its replica when the step has ended. It ends after a minute, or when
-// an operator restarts its replica.
+// TestHungStep checks what happens while steps hang: few requests end by their deadlines, those in the
+// first step of a replica, and all others are served elsewhere, or when the replica is replaced. The
+// steps would end after a minute, or when an operator restarts the replica.
 func TestHungStep(t *testing.T) {
-	late := 0
+	late, calls := 0, 0
 	for seed, kind := range []dst.FaultKind{dst.HangStep, dst.StickStep, dst.HangReset} {
 		o := options(uint64(seed+1), 0)
 		o.Faults = []dst.Fault{{At: time.Second, Kind: kind, Node: "n0", For: time.Minute},
@@ -30,11 +30,12 @@ func TestHungStep(t *testing.T) {
 				invalid += n
 			}
 		}
-		if late += missed; r.Served+missed+invalid+r.Void != o.Calls || missed > o.Calls/2 {
+		calls += o.Calls
+		if late += missed; r.Served+missed+invalid+r.Void != o.Calls {
 			t.Errorf("%s: %d of %d requests served, refused: %v", kind, r.Served, o.Calls, r.Refused)
 		}
 	}
-	if late == 0 {
-		t.Error("no step hung beyond a deadline")
+	if late == 0 || late > calls/10 { // without the watch over steps, more are late
+		t.Errorf("%d of %d requests missed their deadlines", late, calls)
 	}
 }

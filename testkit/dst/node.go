@@ -17,6 +17,7 @@ import (
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
+	"troupe/core/replica"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/kvstore"
@@ -69,9 +70,10 @@ type Node struct {
 	tree       *tree.Registry
 	serving    serving
 
-	mu      sync.Mutex
-	actors  map[string]actor.Actor // by id
-	crashes map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
+	mu         sync.Mutex
+	actors     map[string]actor.Actor // by id
+	crashes    map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
+	phaseCrash *PhaseCrash            // nil: none is due
 }
 
 // StartNode starts a node.
@@ -149,7 +151,7 @@ func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.address, id) }
 func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-			before, after := n.takeCrash(kind, env.Message)
+			before, after := n.takeCrash(kind, ctx.Self().GetId(), env.Message)
 			n.remember(ctx)
 			n.cfg.checks.receives(ctx.Self(), env.Sender, env.Message)
 			if before {
@@ -171,7 +173,7 @@ func (n *Node) crashNext(kind string, after bool) {
 	n.crashes[kind] = append(n.crashes[kind], after)
 }
 
-func (n *Node) takeCrash(kind string, message any) (before, after bool) {
+func (n *Node) takeCrash(kind, id string, message any) (before, after bool) {
 	started := false
 	switch message.(type) {
 	case *actor.Stopping, *actor.Stopped, *actor.Restarting:
@@ -181,6 +183,9 @@ func (n *Node) takeCrash(kind string, message any) (before, after bool) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if p := n.phaseCrash; p != nil && !(started && !p.After) && n.takePhaseCrash(kind, id) {
+		return !p.After, p.After
+	}
 	due := n.crashes[kind]
 	if len(due) == 0 || started && !due[0] { // an actor does not crash before its first line of code has run
 		return false, false
@@ -205,7 +210,7 @@ func (n *Node) props() *actor.Props {
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
 		Pins:        n.prefixes.Pinned,
-
+		Watch:       stepWatch, Publish: silent,
 		AdapterHostBytes: adapterHostBytes}
 	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
@@ -232,6 +237,9 @@ func (n *Node) props() *actor.Props {
 }
 
 func silent(string, string, string) {}
+
+// stepWatch bounds the steps. Some of the injected hangs are shorter than each bound, and some longer.
+var stepWatch = replica.Watch{StepTimeout: 2 * time.Second, HungTimeout: 10 * time.Second, Canary: 5 * time.Second}
 
 // direct supervises the sessions of calls without a gateway.
 type direct struct {

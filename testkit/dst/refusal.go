@@ -58,7 +58,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && (begun || status == http.StatusServiceUnavailable) && asleep &&
 			h.cluster.expects(messages.Reason_REASON_STOPPED)
 	case says("were preempted"):
-		return server && !begun && status == http.StatusServiceUnavailable &&
+		return server && (begun || status == http.StatusServiceUnavailable) && !h.response.hasText() &&
 			h.cluster.expects(messages.Reason_REASON_PREEMPTED)
 	case status == http.StatusRequestTimeout:
 		return client && h.pause >= bodyStall
@@ -101,7 +101,7 @@ var expected = map[FaultKind][]messages.Reason{
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},
 	Park:          {messages.Reason_REASON_STOPPED},
-	Preempt:       {messages.Reason_REASON_PREEMPTED},
+	Preempt:       {messages.Reason_REASON_PREEMPTED, messages.Reason_REASON_DEADLINE},
 }
 
 // expects reports whether a call may be refused for a reason.

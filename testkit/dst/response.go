@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,11 @@ type response struct {
 	usage   *apiUsage
 	done    bool      // the last event of a stream has arrived
 	failed  *apiError // nil: no error was received
+}
+
+// hasText reports whether text of some choice has arrived.
+func (r *response) hasText() bool {
+	return slices.ContainsFunc(r.choices, func(c received) bool { return c.text != "" || c.tokens > 0 })
 }
 
 // received is what has arrived of a choice.

@@ -31,6 +31,8 @@ type Options struct {
 	Kinds  []FaultKind // of the faults that the seed determines; nil: all
 	Actors []string    // kinds of actors that crash; nil: all
 
+	PhaseCrash *PhaseCrash // may be nil
+
 	DeviceBytes  int64  // memory of each device; 0: 36 MiB
 	LateAdapters bool   // replicas have no memory for adapters until the first is needed
 	MaxSequences uint32 // of the model whose KV memory shrinks and grows, in a step; 0: as the other model
@@ -110,6 +112,9 @@ func Run(o Options) Result {
 	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
 	c.checks = newChecks(o.Calm)
+	if o.PhaseCrash != nil {
+		c.checks.watch = func(line []byte) { o.PhaseCrash.line(c, line) }
+	}
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
@@ -163,9 +168,13 @@ func Run(o Options) Result {
 
 func never() bool { return false }
 
-// lastEnd returns when the last fault ends, after the start of the load.
+// lastEnd returns when the last fault ends at the latest, after the start of the load.
 func lastEnd(faults []Fault) (end time.Duration) {
 	for _, f := range faults {
+		switch f.Kind {
+		case HangStep, StickStep, HangLoad: // from a step or load on that begins within For
+			f.For *= 2
+		}
 		end = max(end, f.At+f.For)
 	}
 	return end

@@ -10,11 +10,11 @@ import (
 var turnFaults = dst.Options{
 	Count: 25, Kinds: []dst.FaultKind{dst.Scale, dst.Scale, dst.CrashActor, dst.CrashActor, dst.CrashActor,
 		dst.HangStep, dst.SlowDevice, dst.Restart, dst.Pause},
-	Actors: []string{"gpu", "replica", "engine"},
+	Actors: []string{"gpu", "replica", "replicas", "engine"},
 }
 
-// TestTurns lets replicas of a device take turns while the actors of the device, of replicas and of
-// engines crash, and while steps hang.
+// TestTurns lets replicas of a device take turns while the actors of the device, of replicas, of their
+// group and of engines crash, and while steps hang.
 func TestTurns(t *testing.T) {
-	scenario(t, turnFaults, 1, 2, 3, 4, 5, 6)
+	scenario(t, turnFaults, 1, 2, 3, 4, 5, 6, 10)
 }

@@ -117,7 +117,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ReplicaStatus:
 		d.onReplicaStatus(ctx, msg, msg.GetFailure())
 	case *messages.ReplicaDrained:
-		d.handle(ctx, core.Drained{Replica: msg.GetReplica()})
+		d.handle(ctx, core.Drained{Replica: msg.GetReplica(), Departures: countsOf(msg.GetDepartures())})
 	case *messages.MigrateSequencesResult:
 		replica, _, _ := strings.Cut(msg.GetRequestId(), "/")
 		d.handle(ctx, core.Migrated{Replica: replica, Request: msg.GetRequestId()})

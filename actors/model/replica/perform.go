@@ -44,7 +44,9 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.FolderChanged:
 			r.Log.Warn().Str("replica", r.Spec.GetName()).Str("fault", e.Fault).Msg("model folder changed")
 		case core.Drained:
-			ctx.Send(r.drainRequester, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
+			ctx.Send(r.drainRequester, &messages.ReplicaDrained{
+				Replica: r.Spec.GetName(), Departures: wire.Departures(e.Departures),
+			})
 
 		case core.SaveBlocks:
 			r.tiering.Save(ctx)

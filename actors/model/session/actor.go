@@ -30,6 +30,7 @@ type Config struct {
 	Sequence  *messages.SequenceSpec
 	Client    Client
 	Router    *actor.PID // of this node
+	Placed    time.Time  // when another sequence of its request got its place; zero: none has
 	Log       zerolog.Logger
 }
 
@@ -37,7 +38,7 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	machine := machineConfig(cfg.Sequence)
 	var incarnation uint64
-	var kept kept
+	kept := kept{placed: cfg.Placed}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
 		machine.Placed = kept.placed

@@ -55,10 +55,7 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 		s.Fault = &messages.ReplicaFault{Detail: f.Detail, Since: timestamppb.New(f.Since), Final: f.Final,
 			Corrupt: f.Corrupt}
 	}
-	if d := r.Departures; d != (replica.Departures{}) {
-		s.Departures = &messages.DepartureCounts{Migrated: uint32(d.Migrated), Finished: uint32(d.Finished),
-			Requeued: uint32(d.Requeued), Saved: uint32(d.Saved)}
-	}
+	s.Departures = Departures(r.Departures)
 	if r.TakesAdapters {
 		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
 	}
@@ -87,4 +84,13 @@ func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass)
 // Announcement converts an announcement; the sender adds the status.
 func Announcement(e replica.Announce) *messages.ReplicaAnnounced {
 	return &messages.ReplicaAnnounced{Evicted: e.Evicted, Committed: e.Committed, Snapshot: e.Snapshot}
+}
+
+// Departures converts counts of sequences that have left; nil if none has.
+func Departures(d replica.Departures) *messages.DepartureCounts {
+	if d == (replica.Departures{}) {
+		return nil
+	}
+	return &messages.DepartureCounts{Migrated: uint32(d.Migrated), Finished: uint32(d.Finished),
+		Requeued: uint32(d.Requeued), Saved: uint32(d.Saved)}
 }
