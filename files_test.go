@@ -26,11 +26,13 @@ var openers = map[string][]string{
 // fileOpeners are the source files that may use openers in packages that handle models, with the
 // reason. Only modelfile opens files below the folder of a model or adapter.
 var fileOpeners = map[string]string{
-	"node/stored/secret_file.go": "the cluster secret in the data folder",
-	"modelfile/open.go":          "the files of models and adapters",
-	"modelfile/roots.go":         "the folders of --model-roots",
-	"engine/kvstore/open.go":     "KV blocks on disk",
-	"gateway/apikey/keys.go":     "the file of API keys",
+	"node/stored/secret_file.go":      "the cluster secret in the data folder",
+	"modelfile/open.go":               "the files of models and adapters",
+	"modelfile/roots.go":              "the folders of --model-roots",
+	"engine/kvstore/open.go":          "KV blocks on disk",
+	"engine/residency/disk_image.go":  "images of weights in the data folder",
+	"engine/residency/disk_images.go": "images of weights in the data folder",
+	"gateway/apikey/keys.go":          "the file of API keys",
 }
 
 // TestModelFilesAreOpenedInOnePlace checks that only modelfile opens files of models. Without its

@@ -212,11 +212,11 @@ const unreadableHereText = "this node cannot read the model's tokenizer and conf
 	"but replicas on other nodes may serve it; ask another node, or put the model's folder on this one; " +
 	"its log contains the cause"
 
-// read reads the folder of a deployment. If the folder is gone, the image of its files has the content.
+// read reads the folder of a deployment. If the folder is missing, the image of its files has the content.
 func (m *modelCache) read(spec *messages.DeploymentSpec) (*model, error) {
 	path := spec.GetPath()
 	read, err := m.readFrom(m.roots, path, m.digests, m.inspect)
-	if err == nil || m.image == nil || !errors.Is(m.roots.CheckFolder(path), fs.ErrNotExist) {
+	if err == nil || m.image == nil || !m.missing(path) {
 		return read, err
 	}
 	image := m.image(spec.GetRevisionDigest())
@@ -225,6 +225,12 @@ func (m *modelCache) read(spec *messages.DeploymentSpec) (*model, error) {
 	}
 	return m.readFrom(modelfile.InMemory(path, image.Files), path, nil,
 		func(string) (engine.ModelInfo, error) { return image.Info, nil })
+}
+
+// missing reports whether a folder does not exist or is outside the roots.
+func (m *modelCache) missing(path string) bool {
+	err := m.roots.CheckFolder(path)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, modelfile.ErrOutside)
 }
 
 func (m *modelCache) readFrom(

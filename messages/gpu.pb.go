@@ -820,7 +820,7 @@ type SwitchMetrics struct {
 	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`   // until they had given back their memory
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
 	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`   // until the replica that comes served
-	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "host cache", "device" when adopted or shared
+	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "disk image", "host cache", "node" with its name, "device" when adopted or shared
 	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`       // why weights that were loaded came from there
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields

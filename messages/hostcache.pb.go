@@ -230,6 +230,258 @@ func (x *GetHostCache) GetRequestId() string {
 	return ""
 }
 
+// FindImage (query, from a load on another node) asks for an image of a revision.
+type FindImage struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Weights        uint32                 `protobuf:"varint,3,opt,name=weights,proto3" json:"weights,omitempty"` // type of the weights that the device needs
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *FindImage) Reset() {
+	*x = FindImage{}
+	mi := &file_messages_hostcache_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindImage) ProtoMessage() {}
+
+func (x *FindImage) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindImage.ProtoReflect.Descriptor instead.
+func (*FindImage) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindImage) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *FindImage) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *FindImage) GetWeights() uint32 {
+	if x != nil {
+		return x.Weights
+	}
+	return 0
+}
+
+// ImageFound answers FindImage.
+type ImageFound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	KeptIn        string                 `protobuf:"bytes,2,opt,name=kept_in,json=keptIn,proto3" json:"kept_in,omitempty"`                 // "host cache" or "disk image"; empty: there is none
+	HeaderBytes   uint64                 `protobuf:"varint,3,opt,name=header_bytes,json=headerBytes,proto3" json:"header_bytes,omitempty"` // of its description, with config and tokenizer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageFound) Reset() {
+	*x = ImageFound{}
+	mi := &file_messages_hostcache_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageFound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageFound) ProtoMessage() {}
+
+func (x *ImageFound) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageFound.ProtoReflect.Descriptor instead.
+func (*ImageFound) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ImageFound) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ImageFound) GetKeptIn() string {
+	if x != nil {
+		return x.KeptIn
+	}
+	return ""
+}
+
+func (x *ImageFound) GetHeaderBytes() uint64 {
+	if x != nil {
+		return x.HeaderBytes
+	}
+	return 0
+}
+
+// SendImage (command, from a load on another node) has chunks of an image sent over the data plane: the
+// parts of the weights or, without parts, the header. It is answered once they have arrived.
+type SendImage struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Weights        uint32                 `protobuf:"varint,3,opt,name=weights,proto3" json:"weights,omitempty"`
+	Ticket         *BulkTicket            `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Parts          []uint32               `protobuf:"varint,5,rep,packed,name=parts,proto3" json:"parts,omitempty"` // in the order of the chunks
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SendImage) Reset() {
+	*x = SendImage{}
+	mi := &file_messages_hostcache_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendImage) ProtoMessage() {}
+
+func (x *SendImage) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
+func (*SendImage) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SendImage) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SendImage) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *SendImage) GetWeights() uint32 {
+	if x != nil {
+		return x.Weights
+	}
+	return 0
+}
+
+func (x *SendImage) GetTicket() *BulkTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+func (x *SendImage) GetParts() []uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+type SendImageResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendImageResult) Reset() {
+	*x = SendImageResult{}
+	mi := &file_messages_hostcache_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendImageResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendImageResult) ProtoMessage() {}
+
+func (x *SendImageResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendImageResult.ProtoReflect.Descriptor instead.
+func (*SendImageResult) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SendImageResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SendImageResult) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 // HostCacheStatus (report) is what the host cache of a node holds.
 type HostCacheStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -238,13 +490,14 @@ type HostCacheStatus struct {
 	PinnedBytes   uint64                 `protobuf:"varint,3,opt,name=pinned_bytes,json=pinnedBytes,proto3" json:"pinned_bytes,omitempty"` // of images that are only pinned
 	InUseBytes    uint64                 `protobuf:"varint,4,opt,name=in_use_bytes,json=inUseBytes,proto3" json:"in_use_bytes,omitempty"`  // of images that are being read, filled, or revoked
 	Images        []*HostImage           `protobuf:"bytes,5,rep,name=images,proto3" json:"images,omitempty"`                               // by digest
+	Disk          *DiskImagesStatus      `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                   // absent if images are not kept on disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostCacheStatus) Reset() {
 	*x = HostCacheStatus{}
-	mi := &file_messages_hostcache_proto_msgTypes[3]
+	mi := &file_messages_hostcache_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -256,7 +509,7 @@ func (x *HostCacheStatus) String() string {
 func (*HostCacheStatus) ProtoMessage() {}
 
 func (x *HostCacheStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[3]
+	mi := &file_messages_hostcache_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -269,7 +522,7 @@ func (x *HostCacheStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostCacheStatus.ProtoReflect.Descriptor instead.
 func (*HostCacheStatus) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{3}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HostCacheStatus) GetBudgetBytes() uint64 {
@@ -307,7 +560,75 @@ func (x *HostCacheStatus) GetImages() []*HostImage {
 	return nil
 }
 
-// HostImage (report) is an image of weights in host memory.
+func (x *HostCacheStatus) GetDisk() *DiskImagesStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// DiskImagesStatus (report) has the images of weights on a local disk of a node.
+type DiskImagesStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BudgetBytes   uint64                 `protobuf:"varint,1,opt,name=budget_bytes,json=budgetBytes,proto3" json:"budget_bytes,omitempty"`
+	UsedBytes     uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	Images        []*HostImage           `protobuf:"bytes,3,rep,name=images,proto3" json:"images,omitempty"` // by digest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskImagesStatus) Reset() {
+	*x = DiskImagesStatus{}
+	mi := &file_messages_hostcache_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskImagesStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskImagesStatus) ProtoMessage() {}
+
+func (x *DiskImagesStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskImagesStatus.ProtoReflect.Descriptor instead.
+func (*DiskImagesStatus) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DiskImagesStatus) GetBudgetBytes() uint64 {
+	if x != nil {
+		return x.BudgetBytes
+	}
+	return 0
+}
+
+func (x *DiskImagesStatus) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *DiskImagesStatus) GetImages() []*HostImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// HostImage (report) is an image of weights in host memory, or on a local disk.
 type HostImage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded it last; empty: not known
@@ -324,7 +645,7 @@ type HostImage struct {
 
 func (x *HostImage) Reset() {
 	*x = HostImage{}
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +657,7 @@ func (x *HostImage) String() string {
 func (*HostImage) ProtoMessage() {}
 
 func (x *HostImage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +670,7 @@ func (x *HostImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostImage.ProtoReflect.Descriptor instead.
 func (*HostImage) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HostImage) GetModel() string {
@@ -412,7 +733,7 @@ var File_messages_hostcache_proto protoreflect.FileDescriptor
 
 const file_messages_hostcache_proto_rawDesc = "" +
 	"\n" +
-	"\x18messages/hostcache.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\"\xbe\x01\n" +
+	"\x18messages/hostcache.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x18messages/migration.proto\"\xbe\x01\n" +
 	"\bUseImage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -430,7 +751,29 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"-\n" +
 	"\fGetHostCache\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc6\x01\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"m\n" +
+	"\tFindImage\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\x12\x18\n" +
+	"\aweights\x18\x03 \x01(\rR\aweights\"g\n" +
+	"\n" +
+	"ImageFound\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x17\n" +
+	"\akept_in\x18\x02 \x01(\tR\x06keptIn\x12!\n" +
+	"\fheader_bytes\x18\x03 \x01(\x04R\vheaderBytes\"\xb2\x01\n" +
+	"\tSendImage\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\x12\x18\n" +
+	"\aweights\x18\x03 \x01(\rR\aweights\x12-\n" +
+	"\x06ticket\x18\x04 \x01(\v2\x15.troupe.v1.BulkTicketR\x06ticket\x12\x14\n" +
+	"\x05parts\x18\x05 \x03(\rR\x05parts\"^\n" +
+	"\x0fSendImageResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
+	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xf7\x01\n" +
 	"\x0fHostCacheStatus\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -438,7 +781,13 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\fpinned_bytes\x18\x03 \x01(\x04R\vpinnedBytes\x12 \n" +
 	"\fin_use_bytes\x18\x04 \x01(\x04R\n" +
 	"inUseBytes\x12,\n" +
-	"\x06images\x18\x05 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xd4\x01\n" +
+	"\x06images\x18\x05 \x03(\v2\x14.troupe.v1.HostImageR\x06images\x12/\n" +
+	"\x04disk\x18\x06 \x01(\v2\x1b.troupe.v1.DiskImagesStatusR\x04disk\"\x82\x01\n" +
+	"\x10DiskImagesStatus\x12!\n" +
+	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12,\n" +
+	"\x06images\x18\x03 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xd4\x01\n" +
 	"\tHostImage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
@@ -461,23 +810,33 @@ func file_messages_hostcache_proto_rawDescGZIP() []byte {
 	return file_messages_hostcache_proto_rawDescData
 }
 
-var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_hostcache_proto_goTypes = []any{
-	(*UseImage)(nil),        // 0: troupe.v1.UseImage
-	(*UseImageResult)(nil),  // 1: troupe.v1.UseImageResult
-	(*GetHostCache)(nil),    // 2: troupe.v1.GetHostCache
-	(*HostCacheStatus)(nil), // 3: troupe.v1.HostCacheStatus
-	(*HostImage)(nil),       // 4: troupe.v1.HostImage
-	(*Refused)(nil),         // 5: troupe.v1.Refused
+	(*UseImage)(nil),         // 0: troupe.v1.UseImage
+	(*UseImageResult)(nil),   // 1: troupe.v1.UseImageResult
+	(*GetHostCache)(nil),     // 2: troupe.v1.GetHostCache
+	(*FindImage)(nil),        // 3: troupe.v1.FindImage
+	(*ImageFound)(nil),       // 4: troupe.v1.ImageFound
+	(*SendImage)(nil),        // 5: troupe.v1.SendImage
+	(*SendImageResult)(nil),  // 6: troupe.v1.SendImageResult
+	(*HostCacheStatus)(nil),  // 7: troupe.v1.HostCacheStatus
+	(*DiskImagesStatus)(nil), // 8: troupe.v1.DiskImagesStatus
+	(*HostImage)(nil),        // 9: troupe.v1.HostImage
+	(*Refused)(nil),          // 10: troupe.v1.Refused
+	(*BulkTicket)(nil),       // 11: troupe.v1.BulkTicket
 }
 var file_messages_hostcache_proto_depIdxs = []int32{
-	5, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
-	4, // 1: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	10, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
+	11, // 1: troupe.v1.SendImage.ticket:type_name -> troupe.v1.BulkTicket
+	10, // 2: troupe.v1.SendImageResult.refused:type_name -> troupe.v1.Refused
+	9,  // 3: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
+	8,  // 4: troupe.v1.HostCacheStatus.disk:type_name -> troupe.v1.DiskImagesStatus
+	9,  // 5: troupe.v1.DiskImagesStatus.images:type_name -> troupe.v1.HostImage
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_messages_hostcache_proto_init() }
@@ -486,13 +845,14 @@ func file_messages_hostcache_proto_init() {
 		return
 	}
 	file_messages_common_proto_init()
+	file_messages_migration_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_hostcache_proto_rawDesc), len(file_messages_hostcache_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

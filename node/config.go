@@ -56,6 +56,10 @@ type Config struct {
 	// WeightsHostBytes is the budget of the node's cache of weights in page-locked host memory; 0: no
 	// cache.
 	WeightsHostBytes int64
+	// WeightsDiskBytes is the budget of the images of weights in the folder WeightsDiskPath; 0: none.
+	// They are written from the cache in host memory, which must be there.
+	WeightsDiskBytes int64
+	WeightsDiskPath  string
 	// DrainTimeout is how long Stop waits for requests in flight; default 8 s.
 	DrainTimeout time.Duration
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"troupe/actors/hostcache"
 	"troupe/cluster/bulk"
 	"troupe/engine"
 	"troupe/engine/llama"
@@ -35,6 +36,8 @@ type local struct {
 	audit *auditlog.Log
 	bulk  *bulk.Plane
 	tiers *tiers.Tiers
+
+	others *hostcache.OtherNodes // with images of weights
 }
 
 func newLocal(cfg Config) *local {
@@ -60,12 +63,23 @@ func (l *local) inspect(path string) (engine.ModelInfo, error) {
 
 // imageOf returns the image of the model in a folder, or nil.
 func (l *local) imageOf(path string) *engine.Image {
-	return l.gpus.Images().FindFolder(path, l.gpus.All()[0].Info())
+	on := l.gpus.All()[0].Info()
+	if i := l.gpus.Images().FindFolder(path, on); i != nil {
+		return i
+	}
+	return l.gpus.DiskImages().FindFolder(path, on)
 }
 
-// imageOfRevision returns the image of a model's files, or nil.
+// imageOfRevision returns the image of a model's files, from this node or another one, or nil.
 func (l *local) imageOfRevision(revision string) *engine.Image {
-	return l.gpus.Images().Find(revision, l.gpus.All()[0].Info())
+	on := l.gpus.All()[0].Info()
+	if i := l.gpus.Images().Find(revision, on); i != nil {
+		return i
+	}
+	if i := l.gpus.DiskImages().Find(revision, on); i != nil || l.others == nil {
+		return i
+	}
+	return l.others.Header(revision, on)
 }
 
 func (l *local) takeDevices(context.Context) error {
@@ -77,6 +91,9 @@ func (l *local) openSoftwareDevices(context.Context) error {
 	err := l.gpus.OpenSoftware(l.cfg.Devices)
 	if err == nil && l.cfg.WeightsHostBytes > 0 {
 		l.gpus.OpenHostCache()
+	}
+	if err == nil && l.cfg.WeightsDiskBytes > 0 {
+		err = l.gpus.OpenDiskImages(l.cfg.WeightsDiskPath)
 	}
 	return err
 }

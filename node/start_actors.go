@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/hostcache"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/supervise"
 	"troupe/control"
@@ -12,6 +15,7 @@ import (
 	"troupe/node/hierarchy"
 	"troupe/node/membership"
 	"troupe/node/metrics"
+	"troupe/node/query"
 	"troupe/observe/tree"
 )
 
@@ -19,7 +23,21 @@ func (p *parts) openSystem(context.Context) error {
 	p.registry = tree.New(p.onTreeEvent)
 	p.system = hierarchy.NewSystem(p.cfg.Runtime, p.metrics, p.cfg.Log)
 	p.dispatcher = supervise.NewDispatcher()
+	p.others = &hostcache.OtherNodes{System: p.system, Plane: p.bulk, Peers: p.hostCaches, Log: p.cfg.Log}
 	return nil
+}
+
+// hostCaches returns the host caches of the other nodes.
+func (p *parts) hostCaches() (all []hostcache.Peer) {
+	if p.members == nil {
+		return nil
+	}
+	for _, m := range p.members.Live() {
+		if m.GetName() != p.cfg.Name {
+			all = append(all, hostcache.Peer{Node: m.GetName(), PID: actor.NewPID(m.GetAddress(), query.HostCache)})
+		}
+	}
+	return all
 }
 
 func (p *parts) closeSystem() {
@@ -103,7 +121,11 @@ func (p *parts) startActors(context.Context) (err error) {
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
 	leases := membership.Leases{Node: p.cfg.Name, Members: p.members}
-	images := hierarchy.HostCache{Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Publish: p.publish}
+	images := hierarchy.HostCache{
+		Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Disk: p.gpus.DiskImages(),
+		DiskBudget: p.cfg.WeightsDiskBytes, Publish: p.publish, Plane: p.bulk,
+	}
+	p.gpus.UseOtherNodes(p.others)
 	p.stopActors, err = hierarchy.Root{
 		Devices: hierarchy.Devices{
 			GPUs: p.gpus, KVReserve: p.cfg.kvReserve, Publish: p.publish, HostCache: images,

@@ -83,7 +83,7 @@ func modelOf(m residency.Loaded) core.Model {
 		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
-		From: m.From.String(), FromWhy: m.From.Why,
+		From: m.From.Source, FromWhy: m.From.Why,
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/hostcache"
+	"troupe/cuda"
+	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
@@ -24,13 +26,30 @@ type Images interface {
 	Expire(now time.Time)
 	Ended() []residency.Ticket
 	Forget(ticket string)
+	Claim(ticket string) *residency.ImageUse
+	Find(revision string, on cuda.Info) *engine.Image
 	OnEnded(changed func())
+}
+
+// DiskImages holds images on a local disk. It is safe for concurrent use, and survives the actor and the
+// node.
+type DiskImages interface {
+	Held() (all []residency.DiskImageInfo, epoch uint64)
+	Write(ctx context.Context, epoch uint64, image *engine.Image, memory []byte) error
+	Remove(key core.Key) (release func() error)
+	Touch(key core.Key, now time.Time)
+	Find(revision string, on cuda.Info) *engine.Image
+	Open(revision string, on cuda.Info) *residency.DiskImage
+	TakeUsed() (used []core.Key, damaged map[core.Key]string)
 }
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Images      Images
 	Budget      int64      // bytes
+	Disk        DiskImages // nil: none
+	DiskBudget  int64      // bytes
+	Plane       Plane      // sends images to other nodes; nil: none are sent
 	Deployments *actor.PID // group that sends the stored deployments
 	// Publish publishes a life-cycle event. It must not block.
 	Publish func(kind, subject, detail string)
@@ -62,6 +81,7 @@ type cache struct {
 	stored  map[string]*messages.DeploymentSpec // deployments by name
 	synced  bool                                // all stored deployments are known
 	models  map[core.Key]model
+	disk    *diskImages // nil: none
 }
 
 // model is the deployment that loaded an image last.
@@ -97,6 +117,18 @@ func (c *cache) Receive(ctx actor.Context) {
 		if msg.err != nil {
 			c.Log.Warn().Err(msg.err).Str("image", msg.key.Digest).Msg("freeing an image failed")
 		}
+	case *messages.FindImage:
+		c.onFind(ctx, msg)
+	case *found:
+		c.onFound(ctx, msg)
+	case *messages.SendImage:
+		c.onSend(ctx, msg)
+	case *sent:
+		c.onSent(ctx, msg)
+	case *written:
+		c.onWritten(ctx, msg)
+	case *removed:
+		c.onRemoved(msg)
 	case *messages.ApplyDeployment:
 		c.stored[msg.GetSpec().GetName()] = msg.GetSpec()
 		c.pin(ctx)

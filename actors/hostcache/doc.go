@@ -3,9 +3,10 @@
 // memory belongs to an object above the actors (Images), and is registered for all devices of the
 // node.
 //
-// Parent: the node. Accepts: UseImage, GetHostCache; ApplyDeployment, RemoveDeployment and
-// ListDeploymentsResult from the deployments group. Answers: UseImageResult, once for each UseImage;
-// HostCacheStatus. Sends: GetDeploymentSpec.
+// Parent: the node. Accepts: UseImage, GetHostCache; FindImage and SendImage from other nodes;
+// ApplyDeployment, RemoveDeployment and ListDeploymentsResult from the deployments group. Answers:
+// UseImageResult, once for each UseImage; HostCacheStatus; ImageFound and SendImageResult. Sends:
+// GetDeploymentSpec.
 //
 // # Tickets
 //
@@ -19,9 +20,23 @@
 // The image of a deployment that is wanted at level parked is pinned, by the digest of its files. The
 // deployments group sends what is stored, so that pins are desired state.
 //
+// # Disk
+//
+// With Disk, each image is also written to a file, by a job that reads the host memory with a ticket. A
+// second machine decides which files there are. Loads open them without asking, and the actor learns
+// every second, or when a ticket ends, which ones were used or found damaged.
+//
+// # Other nodes
+//
+// A load that wants an image of another node asks the host caches of all nodes (OtherNodes). It fetches
+// the description of the image first, which has config and tokenizer, and checks that by digest. Then the
+// node sends the parts that are missing over the data plane. A receiver that takes nothing for a while
+// loses its transfer; a load that gets nothing uses its next source.
+//
 // # State
 //
 // A crash loses requests in flight and nothing else: the loads do without an image if they get no
 // answer. The node group restarts the actor. Started takes over the images and tickets of the object,
-// and asks the deployments group for what is stored. Images are lost with the process.
+// and asks the deployments group for what is stored. Images in memory are lost with the process. A file
+// that an earlier incarnation had begun to write is dropped.
 package hostcache

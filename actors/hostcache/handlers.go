@@ -23,6 +23,7 @@ func (c *cache) onStarted(ctx actor.Context) {
 	c.models = make(map[core.Key]model)
 	c.machine = core.New(c.Budget)
 	c.recover(ctx, c.Images.Held())
+	c.recoverDisk(ctx)
 	root, self, incarnation := ctx.ActorSystem().Root, ctx.Self(), c.incarnation
 	c.Images.OnEnded(func() { root.Send(self, &ended{incarnation}) })
 	c.sync(ctx)
@@ -78,6 +79,7 @@ func (c *cache) onUse(ctx actor.Context, msg *messages.UseImage) {
 	switch c.machine.State(key) {
 	case core.Ready:
 		answer.Ready = true
+		c.touch(ctx, key)
 		c.perform(ctx, c.machine.Open(key, ticket))
 	case core.Absent:
 		effects := c.machine.Fill(key, int64(msg.GetBytes()), c.parked(key))
@@ -124,6 +126,7 @@ func (c *cache) sync(ctx actor.Context) {
 		}
 		c.Images.Forget(t.ID)
 	}
+	c.syncDisk(ctx)
 	c.forget()
 	c.pin(ctx)
 }
@@ -140,7 +143,7 @@ func (c *cache) revoke(ctx actor.Context, t residency.Ticket) {
 // forget drops what is known of images that are gone.
 func (c *cache) forget() {
 	for key := range c.models {
-		if c.machine.State(key) == core.Absent {
+		if c.machine.State(key) == core.Absent && !c.onDisk(key) {
 			delete(c.models, key)
 		}
 	}

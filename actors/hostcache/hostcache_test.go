@@ -2,6 +2,8 @@ package hostcache_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +78,10 @@ type fixture struct {
 	device cuda.Device
 	store  *residency.Store
 	images *residency.HostCache
+	system *actor.ActorSystem
+	disk   *residency.DiskImages // nil: none
+	dir    string                // of its images
+	events *events
 	memory *hostMemory
 	peer   *testkit.Peer
 	cache  *actor.PID
@@ -89,6 +95,23 @@ type fixture struct {
 // newFixture starts a host cache of the given budget and a gpu actor. Both crash as the middleware says.
 func newFixture(t *testing.T, budget int64, inject func(op string) error, crash *testkit.Crash) *fixture {
 	t.Helper()
+	return newDiskFixture(t, budget, "", 0, inject, crash)
+}
+
+// newDiskFixture is like newFixture, with images in a folder.
+func newDiskFixture(
+	t *testing.T, budget int64, dir string, diskBudget int64, inject func(op string) error, crash *testkit.Crash,
+) *fixture {
+	t.Helper()
+	return newNode(t, testkit.System(t), "", budget, dir, diskBudget, inject, crash, nil)
+}
+
+// newNode is like newDiskFixture, with a data plane. The name makes those of its actors unique.
+func newNode(
+	t *testing.T, sys *actor.ActorSystem, name string, budget int64, dir string, diskBudget int64,
+	inject func(op string) error, crash *testkit.Crash, plane hostcache.Plane,
+) *fixture {
+	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20, Inject: inject})
 	if err != nil {
 		t.Fatal(err)
@@ -100,24 +123,49 @@ func newFixture(t *testing.T, budget int64, inject func(op string) error, crash 
 		memory: memory,
 	}
 	f.store.UseImages(f.images)
-	sys := testkit.System(t)
-	f.group = testkit.NewPeer(t, sys, "deployments", nil)
+	f.events = &events{}
+	cfg := hostcache.Config{Images: f.images, Budget: budget, Publish: f.events.publish, Log: zerolog.Nop()}
+	if dir != "" {
+		if f.disk, err = residency.OpenDiskImages(dir); err != nil {
+			t.Fatal(err)
+		}
+		f.store.UseDiskImages(f.disk)
+		cfg.Disk, cfg.DiskBudget, f.dir = f.disk, diskBudget, dir
+	}
+	f.group = testkit.NewPeer(t, sys, "deployments"+name, nil)
+	f.system, cfg.Deployments, cfg.Plane = sys, f.group.PID, plane
 	var mw []actor.ReceiverMiddleware
 	if crash != nil {
 		mw = append(mw, crash.Middleware)
 	}
 	silent := func(string, string, string) {}
-	f.cache = testkit.Spawn(t, sys, "hostcache", supervise.Strategy(nil), hostcache.Props(hostcache.Config{
-		Images: f.images, Budget: budget, Deployments: f.group.PID, Publish: silent, Log: zerolog.Nop(),
-	}), mw...)
-	f.gpu = testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(gpu.Config{
+	f.cache = testkit.Spawn(t, sys, "hostcache"+name, supervise.Strategy(nil), hostcache.Props(cfg), mw...)
+	f.gpu = testkit.Spawn(t, sys, "gpu-0"+name, supervise.Strategy(nil), gpu.Props(gpu.Config{
 		Node: "node", Name: "gpu-0", Info: d.Info(), Models: f.store, HostCache: f.cache,
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
 		Strategy: supervise.Strategy(nil), Publish: silent, Log: zerolog.Nop(),
 	}), mw...)
-	f.peer = testkit.NewPeer(t, sys, "peer", nil)
+	f.peer = testkit.NewPeer(t, sys, "peer"+name, nil)
 	f.peer.Send(f.cache, &messages.ListDeploymentsResult{})
 	return f
+}
+
+// events are the events that actors have published.
+type events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *events) publish(kind, _, detail string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, kind+": "+detail)
+}
+
+func (e *events) have(kind string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.all, func(s string) bool { return strings.HasPrefix(s, kind) })
 }
 
 // load loads a model, again until it is loaded, and returns where from.

@@ -65,5 +65,6 @@ func (c *cache) status() *messages.HostCacheStatus {
 		}
 		s.Images = append(s.Images, image)
 	}
+	s.Disk = c.diskStatus()
 	return s
 }

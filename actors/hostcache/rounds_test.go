@@ -176,7 +176,7 @@ func failedLoadGivesBack(t *testing.T) {
 	left.Store(0)
 	want := f.output(f.load(dir))
 	f.park()
-	left.Store(2)
+	left.Store(1)
 	loaded := f.load(dir) // the image fails, and the folder takes its place
 	if got := f.output(loaded); got != want || loaded.GetMetrics().GetSource() != disk {
 		t.Errorf("%s from %s, want %s", got, loaded.GetMetrics().GetSource(), want)

@@ -95,6 +95,10 @@ var optionDocs = map[string]optionDoc{
 		"Host memory for weights of models that are parked or were loaded, so that they are loaded again " +
 			"without their files: 64GiB; 0 disables the cache. It is page-locked where the devices are GPUs, " +
 			"and taken as it is needed (default: a quarter of the free memory)."},
+	"weights_images": {groupModels, "SIZE",
+		"Disk space in the data folder for images of weights, which are written when weights are loaded into host " +
+			"memory. A load from an image is faster than one from the model's files, and needs none of them: " +
+			"200GiB (default: 0, no images). They survive restarts."},
 	"adapter_dram": {groupModels, "SIZE",
 		"Host memory per replica for adapters read from disk: 1GiB; 0 disables the " +
 			"cache (default: ${adapterdram})."},

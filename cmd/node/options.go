@@ -43,9 +43,10 @@ type Options struct {
 	KVRestore   string `name:"kv-restore" yaml:"kv_restore" validate:"omitempty,restore"`
 	KVPolicy    string `name:"kv-policy" yaml:"kv_policy" validate:"omitempty,policy"`
 
-	ModelRoots  string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
-	AdapterDRAM string `name:"adapter-dram" yaml:"adapter_dram" validate:"omitempty,size"`
-	WeightsDRAM string `name:"weights-dram" yaml:"weights_dram" validate:"omitempty,size"`
+	ModelRoots    string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
+	AdapterDRAM   string `name:"adapter-dram" yaml:"adapter_dram" validate:"omitempty,size"`
+	WeightsDRAM   string `name:"weights-dram" yaml:"weights_dram" validate:"omitempty,size"`
+	WeightsImages string `name:"weights-images" yaml:"weights_images" validate:"omitempty,size"`
 
 	Join              string `yaml:"join" validate:"omitempty,urls"`
 	NATSListen        string `yaml:"nats_listen" validate:"omitempty,listen"`

@@ -45,6 +45,7 @@ func (s *settings) setTiers(cfg *node.Config) {
 	if cfg.WeightsHostBytes = bytesOf(s.WeightsDRAM); s.WeightsDRAM == "" {
 		cfg.WeightsHostBytes = freeMemory() / weightsMemoryDivisor
 	}
+	cfg.WeightsDiskBytes, cfg.WeightsDiskPath = bytesOf(s.WeightsImages), filepath.Join(s.Data, "weights")
 }
 
 func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }

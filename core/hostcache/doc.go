@@ -1,6 +1,7 @@
 // Package hostcache decides which images of weights and adapters a node keeps in page-locked host
-// memory. An image has the content of a model or an adapter in the layout of the device, so a load
-// from it is a plain copy.
+// memory, or on a local disk. An image has the content of a model or an adapter in the layout of the
+// device, so a load from it is a plain copy. Memory and disk have a machine each, and budgets of their
+// own.
 //
 // A Machine takes events and returns Effects, which the caller carries out in order. The memory
 // itself belongs to an object above the actors; a restarted actor tells its machine with Recovered

@@ -99,11 +99,12 @@ func (m *Machine) Images() []Image {
 	for _, i := range m.images {
 		all = append(all, Image{i.key, i.bytes, i.state, len(i.readers), i.pinned})
 	}
-	slices.SortFunc(all, func(a, b Image) int { return a.compare(b.Key) })
+	slices.SortFunc(all, func(a, b Image) int { return a.Compare(b.Key) })
 	return all
 }
 
-func (k Key) compare(other Key) int {
+// Compare orders keys.
+func (k Key) Compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Digest, other.Digest), cmp.Compare(k.Layout, other.Layout))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/directio"
 	"troupe/modelfile"
 )
 
@@ -22,8 +23,8 @@ var _ engine.ImageLoader = Loader{}
 const imageWorkers = 4
 
 // LoadImage implements engine.ImageLoader.
-func (f Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine.Image, memory []byte) (engine.Weights,
-	error) {
+func (f Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine.Image, memory []byte,
+	from engine.ImageReader) (engine.Weights, error) {
 	c, err := ReadConfig(modelfile.InMemory(image.Path, image.Files), image.Path)
 	if err != nil {
 		return nil, err
@@ -33,14 +34,17 @@ func (f Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine
 		return nil, err
 	}
 	tensors, size := place(c, matrices)
-	if size != image.Info.WeightBytes || int64(len(memory)) < size || !image.Fits(device.Info()) {
+	if from == nil && memory == nil || memory != nil && int64(len(memory)) < size {
+		return nil, fmt.Errorf("%d bytes of memory for an image of %s", len(memory), image.Path)
+	}
+	if size != image.Info.WeightBytes || !sameParts(image.Sums, partsOf(size)) || !image.Fits(device.Info()) {
 		return nil, fmt.Errorf("the image of %s is not one for %s", image.Path, device.Info().Name)
 	}
 	base, err := device.Alloc(size)
 	if err != nil {
 		return nil, fmt.Errorf("weights of %s: %w", image.Path, err)
 	}
-	if err := copyImage(ctx, device, base, image, memory); err != nil {
+	if err := copyImage(ctx, device, base, image, memory, from); err != nil {
 		_ = device.Free(base) // err is the error to return
 		return nil, err
 	}
@@ -69,57 +73,80 @@ func place(c Config, matrices cuda.DType) (all []placedTensor, size int64) {
 	return all, size
 }
 
-// copyImage copies an image to device memory. Workers verify each range before it is copied.
+// copyImage copies an image to device memory. Workers read or verify parts while others are copied.
 func copyImage(
-	ctx context.Context, device cuda.Device, base cuda.Ptr, image *engine.Image, memory []byte,
+	ctx context.Context, device cuda.Device, base cuda.Ptr, image *engine.Image, memory []byte, from engine.ImageReader,
 ) (err error) {
 	u, err := newUploader(device)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.close()) }()
-	direct := locked(device, memory)
+	direct := memory != nil && locked(device, memory)
 	var (
 		next    atomic.Int64
 		workers sync.WaitGroup
 		mu      sync.Mutex // guards u and failed
 		failed  error
 	)
-	for range min(imageWorkers, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(image.Sums) {
-					return
-				}
-				s := image.Sums[i]
-				b := memory[s.Offset:][:s.Bytes]
-				intact := xxh3.Hash(b) == s.Sum
-				mu.Lock()
-				switch {
-				case failed != nil:
-				case !intact:
-					failed = &engine.DamagedImage{Path: image.Path, Offset: s.Offset}
-				case ctx.Err() != nil:
-					failed = ctx.Err()
-				case direct:
-					failed = u.stream.CopyIn(base.Offset(s.Offset), b)
-				default:
-					failed = u.stage(base.Offset(s.Offset), b)
-				}
-				ended := failed != nil
-				mu.Unlock()
-				if ended {
-					return
-				}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work := func() {
+		var buffer []byte // of a part that no memory keeps
+		if memory == nil {
+			buffer = directio.Buffer(engine.ImagePartBytes)
+		}
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(image.Sums) {
+				return
 			}
-		})
+			s := image.Sums[i]
+			b := buffer
+			if memory != nil {
+				b = memory[s.Offset:]
+			}
+			b = b[:s.Bytes:s.Bytes]
+			err := partOf(ctx, image, i, b, from)
+			mu.Lock()
+			switch {
+			case failed != nil:
+			case err != nil:
+				failed = err
+				stop()
+			case ctx.Err() != nil:
+				failed = ctx.Err()
+			case direct:
+				failed = u.stream.CopyIn(base.Offset(s.Offset), b)
+			default:
+				failed = u.stage(base.Offset(s.Offset), b)
+			}
+			ended := failed != nil
+			mu.Unlock()
+			if ended {
+				return
+			}
+		}
+	}
+	for range min(imageWorkers, max(2, runtime.GOMAXPROCS(0))) {
+		workers.Go(work)
 	}
 	workers.Wait()
 	if failed != nil {
 		return failed
 	}
 	return u.stream.Sync()
+}
+
+// partOf puts a part of an image into b, or verifies that it is there.
+func partOf(ctx context.Context, image *engine.Image, i int, b []byte, from engine.ImageReader) error {
+	if from != nil {
+		return from.ReadPart(ctx, i, b)
+	}
+	if xxh3.Hash(b) != image.Sums[i].Sum {
+		return &engine.DamagedImage{Path: image.Path, Offset: image.Sums[i].Offset}
+	}
+	return nil
 }
 
 // locked reports whether streams of a device copy host memory directly.
@@ -141,9 +168,10 @@ func (f Loader) CopyToImage(ctx context.Context, weights engine.Weights, memory 
 	defer func() { err = errors.Join(err, u.close()) }()
 	image := w.image()
 	direct := locked(w.device, memory)
-	tensors, _ := place(w.Config, w.dtype)
+	gaps := w.gaps()
+	image.Sums = partsOf(w.info.WeightBytes)
 	type copied struct {
-		engine.ImageSum
+		*engine.ImageSum
 		done cuda.Event
 	}
 	var queued []copied
@@ -151,27 +179,24 @@ func (f Loader) CopyToImage(ctx context.Context, weights engine.Weights, memory 
 		if err := c.done.Sync(); err != nil {
 			return err
 		}
-		c.Sum = xxh3.Hash(memory[c.Offset:][:c.Bytes])
-		image.Sums = append(image.Sums, c.ImageSum)
+		b := memory[c.Offset:][:c.Bytes]
+		gaps = clearGaps(b, c.Offset, gaps)
+		c.Sum = xxh3.Hash(b)
 		return nil
 	}
-	for _, t := range tensors {
-		for at := int64(0); at < t.bytes(); at += uploadBytes {
-			if err := ctx.Err(); err != nil {
+	for i := range image.Sums {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c := copied{ImageSum: &image.Sums[i]}
+		if c.done, err = u.fetch(memory[c.Offset:][:c.Bytes], w.base.Offset(c.Offset), direct); err != nil {
+			return nil, err
+		}
+		if queued = append(queued, c); len(queued) > 2 {
+			if err := sum(queued[0]); err != nil {
 				return nil, err
 			}
-			n := min(uploadBytes, t.bytes()-at)
-			to := memory[t.offset+at:][:n]
-			c := copied{ImageSum: engine.ImageSum{Offset: t.offset + at, Bytes: n}}
-			if c.done, err = u.fetch(to, w.base.Offset(c.Offset), direct); err != nil {
-				return nil, err
-			}
-			if queued = append(queued, c); len(queued) > 2 {
-				if err := sum(queued[0]); err != nil {
-					return nil, err
-				}
-				queued = queued[1:]
-			}
+			queued = queued[1:]
 		}
 	}
 	for _, c := range queued {

@@ -107,7 +107,7 @@ func TestImageEqualsFolder(t *testing.T) {
 	}
 	for _, from := range []*engine.Image{image, second} {
 		for _, on := range []cuda.Device{d, other} { // the other one cannot copy the memory directly
-			w, err := (llama.Loader{}).LoadImage(t.Context(), on, from, memory)
+			w, err := (llama.Loader{}).LoadImage(t.Context(), on, from, memory, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestDamagedImageIsRefused(t *testing.T) {
 	for _, s := range []engine.ImageSum{image.Sums[0], image.Sums[len(image.Sums)/2], image.Sums[len(image.Sums)-1]} {
 		at := s.Offset + s.Bytes - 1
 		memory[at] ^= 4
-		_, err := (llama.Loader{}).LoadImage(t.Context(), d, image, memory)
+		_, err := (llama.Loader{}).LoadImage(t.Context(), d, image, memory, nil)
 		if damaged := (*engine.DamagedImage)(nil); !errors.As(err, &damaged) || damaged.Offset != s.Offset {
 			t.Errorf("byte %d: %v", at, err)
 		}
@@ -193,5 +193,54 @@ func TestLoadReadsPastPageCache(t *testing.T) {
 	}
 	if part := cached(); part > 0.3 {
 		t.Errorf("%.0f %% of the file are in the page cache after a load past it", 100*part)
+	}
+}
+
+// TestFolderHasPartsOfImage loads an image whose parts come from the folder, in any order, and checks that
+// other weights of the same shape are refused.
+func TestFolderHasPartsOfImage(t *testing.T) {
+	shape := reference.Shape{Architecture: "LlamaForCausalLM", DType: "BF16", Hidden: 512, Heads: 8, KVHeads: 8}
+	dir, other := reference.Random(t, shape, 1), reference.Random(t, shape, 2)
+	d := newDevice(t)
+	w, image, memory := loadWithImage(t, d, dir)
+	if err := w.Free(); err != nil {
+		t.Fatal(err)
+	}
+	if len(image.Sums) < 3 {
+		t.Fatalf("only %d parts", len(image.Sums))
+	}
+	files, err := llama.Loader{}.OpenParts(dir, image, d.Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	into := make([]byte, len(memory))
+	for _, keep := range [][]byte{into, nil} {
+		w, err := (llama.Loader{}).LoadImage(t.Context(), d, image, keep, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := make([]byte, len(memory))
+		again, err := (llama.Loader{}).CopyToImage(t.Context(), w, back)
+		if err != nil || !bytes.Equal(back, memory) || !slices.Equal(again.Sums, image.Sums) {
+			t.Errorf("the device has other bytes: %v", err)
+		}
+		if err := w.Free(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !bytes.Equal(into, memory) {
+		t.Error("the memory has other bytes")
+	}
+	wrong, err := llama.Loader{}.OpenParts(other, image, d.Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wrong.Close()
+	if _, err := (llama.Loader{}).LoadImage(t.Context(), d, image, nil, wrong); err == nil {
+		t.Error("the parts of other weights were accepted")
+	}
+	if free, total := d.Memory(); free != total {
+		t.Errorf("%d bytes are left on the device", total-free)
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"io"
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"troupe/engine/directio"
 )
 
 const (
 	aheadBytes   = 4 << 20 // read at once
 	aheadBuffers = 3       // one is read into, one is full, and one is in use
-	pageBytes    = 4 << 10
 )
 
 // readAhead reads files from the first byte to the last, ahead of its reader, so that a disk is busy
@@ -32,23 +32,16 @@ type readAhead struct {
 func newReadAhead() *readAhead {
 	r := &readAhead{free: make(chan []byte, aheadBuffers)}
 	for range aheadBuffers {
-		r.free <- aligned(aheadBytes)
+		r.free <- directio.Buffer(aheadBytes)
 	}
 	return r
-}
-
-// aligned returns memory at a page boundary, as O_DIRECT needs it.
-func aligned(bytes int) []byte {
-	b := make([]byte, bytes+pageBytes)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (pageBytes - 1)
-	return b[skip:][:bytes:bytes]
 }
 
 // begin starts to read a file, which must not be closed before close.
 func (r *readAhead) begin(f *os.File) {
 	r.file, r.full, r.stop, r.err = f, make(chan []byte, aheadBuffers), make(chan struct{}), nil
 	r.running = true
-	go r.run(f, setDirect(f, !inPageCache(f)), r.full, r.stop)
+	go r.run(f, directio.Set(f, !directio.Cached(f)), r.full, r.stop)
 }
 
 func (r *readAhead) run(f *os.File, direct bool, full chan<- []byte, stop <-chan struct{}) {
@@ -62,7 +55,7 @@ func (r *readAhead) run(f *os.File, direct bool, full chan<- []byte, stop <-chan
 		}
 		n, err := f.ReadAt(b[:aheadBytes], at)
 		if direct && errors.Is(err, unix.EINVAL) { // the file system cannot do it after all
-			direct = setDirect(f, false)
+			direct = directio.Set(f, false)
 			n, err = f.ReadAt(b[:aheadBytes], at)
 		}
 		at += int64(n)
@@ -112,36 +105,4 @@ func (r *readAhead) close() {
 	for b := range r.full {
 		r.free <- b[:aheadBytes]
 	}
-}
-
-// setDirect sets whether a file is read past the page cache, and reports whether it is.
-func setDirect(f *os.File, direct bool) bool {
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if err != nil {
-		return false
-	}
-	next := flags &^ unix.O_DIRECT
-	if direct {
-		next |= unix.O_DIRECT
-	}
-	if next == flags {
-		return direct
-	}
-	_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, next)
-	return err == nil && direct
-}
-
-// inPageCache reports whether at least half of a file is in the page cache, or whether that is not
-// known.
-func inPageCache(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return true
-	}
-	var seen unix.Cachestat_t
-	whole := unix.CachestatRange{Off: 0, Len: uint64(info.Size())}
-	if err := unix.Cachestat(uint(f.Fd()), &whole, &seen, 0); err != nil {
-		return true
-	}
-	return seen.Cache*pageBytes*2 >= uint64(info.Size())
 }

@@ -9,8 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/zeebo/xxh3"
-
 	"troupe/cuda"
 	"troupe/cuda/kernels"
 	"troupe/engine"
@@ -33,7 +31,10 @@ func upload(
 	if err != nil {
 		return nil, err
 	}
-	u.image, u.direct = image, image != nil && locked(device, image)
+	if image != nil {
+		last := tensors[len(tensors)-1]
+		u.image, u.direct, u.sums = image, locked(device, image), newPartSums(image, last.end(last.offset))
+	}
 	u.raw = make([]byte, uploadBytes)
 	defer func() { err = errors.Join(err, u.close()) }()
 	for _, t := range slices.SortedFunc(slices.Values(tensors), byFileOffset) {
@@ -41,7 +42,10 @@ func upload(
 			return nil, fmt.Errorf("tensor %s: %w", t.name, err)
 		}
 	}
-	return u.sums, u.stream.Sync()
+	if image != nil {
+		sums = u.sums.sums
+	}
+	return sums, u.stream.Sync()
 }
 
 type uploader struct {
@@ -50,7 +54,7 @@ type uploader struct {
 	raw    []byte
 	image  []byte // nil: none
 	direct bool   // the device copies the memory of the image without staging
-	sums   []engine.ImageSum
+	sums   *partSums
 
 	staging [2]struct {
 		memory cuda.HostMemory // nil until it is needed
@@ -90,6 +94,11 @@ func (u *uploader) uploadTensor(ctx context.Context, t placedTensor, base cuda.P
 		left -= n
 		at += n * t.dtype.Bytes()
 	}
+	if u.image != nil {
+		end := t.end(t.offset)
+		clear(u.image[at:end])
+		u.sums.wrote(at, end-at)
+	}
 	return nil
 }
 
@@ -110,7 +119,7 @@ func (u *uploader) chunk(r io.Reader, t placedTensor, base cuda.Ptr, at, n int64
 	if err := u.fill(r, t, out, n); err != nil {
 		return err
 	}
-	u.sums = append(u.sums, engine.ImageSum{Offset: at, Bytes: bytes, Sum: xxh3.Hash(out)})
+	u.sums.wrote(at, bytes)
 	if u.direct {
 		return u.stream.CopyIn(base.Offset(at), out)
 	}

@@ -4,31 +4,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"troupe/core/loadsource"
 	core "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
 )
 
-// loadChecked loads weights from the best source and checks their digest. If the image fails, it uses
-// the folder.
+// loadChecked loads weights from the best source and checks their digest. If the image in host memory
+// fails, it uses one outside; if that fails too, the folder.
 func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, Origin, error) {
-	why := "the host cache has no image of it"
-	if use == nil {
-		why = "no host cache is used"
-	}
+	why := "no other source has it"
 	if image := use.Image(); image != nil {
 		weights, err := s.loadImage(ctx, from, use, image)
 		if err == nil {
-			return weights, Origin{Image: true, Why: "the host cache has its image"}, nil
+			return weights, Origin{Source: FromHostCache, Why: "the host cache has its image"}, nil
 		}
-		if ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost) {
-			return nil, Origin{}, err // the folder would not help
+		if noSourceHelps(ctx, err) {
+			return nil, Origin{}, err
 		}
 		why = err.Error()
 	}
+	if found, because := s.sourcesOf(ctx, from); len(found) > 0 {
+		p := newParts(found)
+		began := time.Now()
+		weights, err := s.loadParts(ctx, p, use)
+		origin := p.origin(because)
+		if err == nil && p.only() != "" {
+			s.speeds.Observe(p.only(), p.image.Info.WeightBytes, time.Since(began))
+		}
+		closed := p.close()
+		if err == nil {
+			return weights, origin, nil
+		}
+		if err = errors.Join(err, closed); noSourceHelps(ctx, err) {
+			return nil, Origin{}, err
+		}
+		why = err.Error()
+	}
+	began := time.Now()
 	weights, err := s.loadFolder(ctx, from, use)
-	return weights, Origin{Why: why}, err
+	if err == nil {
+		s.speeds.Observe(loadsource.Folder, weights.Info().WeightBytes, time.Since(began))
+	}
+	return weights, Origin{Source: string(loadsource.Folder), Why: why}, err
+}
+
+// noSourceHelps reports whether a load failed for a reason that does not depend on its source.
+func noSourceHelps(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost)
+}
+
+// sourcesOf returns the sources outside host memory that have an image, the fastest first, and why. The
+// folder is among them if another source knows the image. Other nodes are asked if the folder cannot be
+// read, or if they are faster.
+func (s *Store) sourcesOf(ctx context.Context, from core.Source) (all []ImageSource, why string) {
+	if _, ok := s.loader.(engine.ImageLoader); !ok || from.Digest() == "" {
+		return nil, ""
+	}
+	on := s.device.Info()
+	if i := s.disk.Open(from.Digest(), on); i != nil {
+		all = append(all, i)
+	}
+	if s.others != nil {
+		_, err := s.loader.Inspect(from.Path, on)
+		if err != nil || s.speeds.faster(loadsource.Node, loadsource.Folder) {
+			all = append(all, s.others.Open(ctx, from.Digest(), on)...)
+		}
+	}
+	if files, ok := s.loader.(engine.FolderLoader); ok && len(all) > 0 {
+		if f, err := files.OpenParts(from.Path, all[0].Image(), on); err == nil {
+			all = append(all, folderSource{f, all[0].Image()})
+		}
+	}
+	return s.speeds.order(all)
+}
+
+// loadParts loads weights from sources outside host memory. If the use is for that, their image stays in
+// host memory.
+func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.Weights, error) {
+	var memory []byte
+	if use.Filling() {
+		var err error
+		if memory, err = use.Memory(); err != nil {
+			use.Failed(err) // the load does without
+		}
+	}
+	s.loads.Add(1)
+	weights, err := s.loader.(engine.ImageLoader).LoadImage(ctx, s.device, p.image, memory, p)
+	if err == nil && memory != nil {
+		use.Filled(p.image)
+	}
+	return weights, err
 }
 
 func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, image *engine.Image) (engine.Weights,
@@ -45,7 +113,7 @@ func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, 
 		return nil, err
 	}
 	s.loads.Add(1)
-	weights, err := loader.LoadImage(ctx, s.device, image, memory)
+	weights, err := loader.LoadImage(ctx, s.device, image, memory, nil)
 	if damaged := (*engine.DamagedImage)(nil); errors.As(err, &damaged) {
 		use.Damaged(damaged)
 	}

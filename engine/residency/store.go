@@ -33,6 +33,9 @@ type Store struct {
 	device cuda.Device
 	loader engine.Loader
 	images *HostCache    // nil: none
+	disk   *DiskImages   // nil: none
+	others OtherNodes    // nil: none
+	speeds *Speeds       // of sources
 	loads  atomic.Int64  // of weights
 	own    atomic.Uint64 // copies of Load
 
@@ -55,11 +58,23 @@ type model struct {
 
 // NewStore returns the store of a device.
 func NewStore(device cuda.Device, format engine.Loader) *Store {
-	return &Store{device: device, loader: format, copies: make(map[uint64]*copied), held: make(map[string]*model)}
+	return &Store{
+		device: device, loader: format, copies: make(map[uint64]*copied), held: make(map[string]*model),
+		speeds: &Speeds{},
+	}
 }
 
 // UseImages lets the store describe models by images of a host cache.
 func (s *Store) UseImages(images *HostCache) { s.images = images }
+
+// UseDiskImages lets the store load weights from images on a disk.
+func (s *Store) UseDiskImages(images *DiskImages) { s.disk = images }
+
+// UseOtherNodes lets the store load weights from images of other nodes.
+func (s *Store) UseOtherNodes(others OtherNodes) { s.others = others }
+
+// ShareSpeeds lets stores of one node share what they have measured.
+func (s *Store) ShareSpeeds(speeds *Speeds) { s.speeds = speeds }
 
 // Images returns the host cache; nil if there is none.
 func (s *Store) Images() *HostCache { return s.images }

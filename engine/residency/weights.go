@@ -22,17 +22,12 @@ type copied struct {
 
 // Origin is where weights were loaded from.
 type Origin struct {
-	Image bool   // from the host cache; otherwise from the folder
-	Why   string // why this source was used
+	Source string // its name
+	Why    string // why this source was used
 }
 
-// String returns the name of the source.
-func (o Origin) String() string {
-	if o.Image {
-		return "host cache"
-	}
-	return "disk"
-}
+// FromHostCache is the name of the host cache as a source; the others are those of loadsource.
+const FromHostCache = "host cache"
 
 // weightLoad is a load of weights in flight.
 type weightLoad struct {
@@ -47,7 +42,7 @@ type Inspected struct {
 }
 
 // Inspect describes a model as it would be on this device. If a copy or an image has the revision, its
-// folder is not read.
+// folder is not read. If the folder cannot be read, it asks other nodes.
 func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	if c := s.find(revision); c != nil {
 		return Inspected{c.Info(), revision}, nil
@@ -55,7 +50,15 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	if i := s.images.Find(revision, s.device.Info()); i != nil {
 		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
 	}
+	if i := s.disk.Find(revision, s.device.Info()); i != nil {
+		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
+	}
 	info, err := s.loader.Inspect(path, s.device.Info())
+	if err != nil && s.others != nil {
+		if i := s.others.Header(revision, s.device.Info()); i != nil {
+			return Inspected{i.InfoOn(s.device.Info()), revision}, nil
+		}
+	}
 	if err != nil {
 		return Inspected{}, err
 	}

@@ -30,6 +30,8 @@ type GPUs struct {
 	all    []GPU
 	models []*residency.Store // by the index of the device
 	images *residency.HostCache
+	disk   *residency.DiskImages
+	speeds residency.Speeds
 	closed sync.Once
 }
 
@@ -66,12 +68,35 @@ func (g *GPUs) OpenHostCache() {
 	}
 }
 
+// OpenDiskImages opens the images of weights in a folder on a local disk.
+func (g *GPUs) OpenDiskImages(dir string) (err error) {
+	if g.disk, err = residency.OpenDiskImages(dir); err != nil {
+		return err
+	}
+	for _, m := range g.models {
+		m.UseDiskImages(g.disk)
+	}
+	return nil
+}
+
+// UseOtherNodes lets the devices load weights from images of other nodes.
+func (g *GPUs) UseOtherNodes(others residency.OtherNodes) {
+	for _, m := range g.models {
+		m.UseOtherNodes(others)
+	}
+}
+
+// DiskImages returns the images of weights on a local disk; nil if none are kept there.
+func (g *GPUs) DiskImages() *residency.DiskImages { return g.disk }
+
 // Images returns the host cache of weights; nil if there is none.
 func (g *GPUs) Images() *residency.HostCache { return g.images }
 
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
-	g.models = append(g.models, residency.NewStore(d.Device, g.loader))
+	m := residency.NewStore(d.Device, g.loader)
+	m.ShareSpeeds(&g.speeds)
+	g.models = append(g.models, m)
 }
 
 // All returns the devices.

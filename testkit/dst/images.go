@@ -45,8 +45,8 @@ func (l *Loader) LoadWithImage(ctx context.Context, device cuda.Device, path str
 }
 
 // LoadImage implements engine.ImageLoader.
-func (l *Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine.Image, memory []byte) (engine.Weights,
-	error) {
+func (l *Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine.Image, memory []byte,
+	_ engine.ImageReader) (engine.Weights, error) {
 	content := memory[:imageBytes]
 	if xxh3.Hash(content) != image.Sums[0].Sum {
 		return nil, &engine.DamagedImage{Path: image.Path}

@@ -15,6 +15,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/testkit/models"
 )
 
@@ -33,7 +34,11 @@ func weightLoads() (section, error) {
 			"same bytes from the same memory, both to memory of the device that is allocated for it. Cold: a load " +
 			"from a folder that is not in the page cache, with its digest and the image that it leaves behind, over " +
 			"a bare read of the file with O_DIRECT pipelined with copies to the device. The second cold row has " +
-			"the folder in the page cache, over a bare buffered read pipelined likewise. `go run ./tools/bench " +
+			"the folder in the page cache, over a bare buffered read pipelined likewise. Image on disk: a load " +
+			"from an image that is not in the page cache, into host memory and onto the device, over a bare read " +
+			"like that of a cold load. Image of another node: a load from the host cache of a second actor of this " +
+			"process over its data plane and loopback, past host memory, over the same bytes through a bare TCP " +
+			"connection to the device. `go run ./tools/bench " +
 			"-only weights` measures this section.",
 	}
 	for _, bytes := range []int64{50 << 20, 256 << 20, 1 << 30} {
@@ -54,6 +59,8 @@ type loader struct {
 	bytes  int64 // of weights on the device
 	memory cuda.HostMemory
 	image  *engine.Image
+	images *residency.DiskImages
+	stored *os.File // of the image on disk
 }
 
 func loadsOf(bytes int64) (rows []row, err error) {
@@ -95,16 +102,35 @@ func loadsOf(bytes int64) (rows []row, err error) {
 	if err := add("parked", l.fromImage, l.bareCopies, 1.05); err != nil {
 		return nil, err
 	}
-	if err := add("cold", l.cold(l.fromFolder), l.cold(l.bareRead(true)), 1.05); err != nil {
+	if err := add("cold", cold(l.file, l.fromFolder), cold(l.file, l.bareRead(l.file, true)), 1.05); err != nil {
 		return nil, err
 	}
-	err = add("cold, in the page cache", l.fromFolder, l.bareRead(false), 1.05)
+	if err := add("cold, in the page cache", l.fromFolder, l.bareRead(l.file, false), 1.05); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(l.fromFolder(), l.store(dir)); err != nil { // bare reads have overwritten the memory
+		return nil, err
+	}
+	defer l.stored.Close()
+	err = add("image on disk", cold(l.stored, l.fromDisk), cold(l.stored, l.bareRead(l.stored, true)), 1.05)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.fromDisk(); err != nil {
+		return nil, err
+	}
+	n, err := newNodeLoad(l)
+	if err != nil {
+		return nil, err
+	}
+	defer n.close()
+	err = add("image of another node", n.load, n.bare, 1.05)
 	return rows, err
 }
 
 // fromImage loads the image.
 func (l *loader) fromImage() error {
-	w, err := (llama.Loader{}).LoadImage(context.Background(), l.device, l.image, l.memory.Bytes())
+	w, err := (llama.Loader{}).LoadImage(context.Background(), l.device, l.image, l.memory.Bytes(), nil)
 	if err != nil {
 		return err
 	}
@@ -150,13 +176,13 @@ func (l *loader) bareCopies() error {
 }
 
 // bareRead reads the file into the memory of the image, while what was read is copied to the device.
-func (l *loader) bareRead(direct bool) func() error {
+func (l *loader) bareRead(file *os.File, direct bool) func() error {
 	flags := os.O_RDONLY
 	if direct {
 		flags |= unix.O_DIRECT
 	}
 	return func() error {
-		f, err := os.OpenFile(l.file.Name(), flags, 0)
+		f, err := os.OpenFile(file.Name(), flags, 0)
 		if err != nil {
 			return err
 		}
@@ -176,12 +202,43 @@ func (l *loader) bareRead(direct bool) func() error {
 	}
 }
 
-// cold removes the file from the page cache before f.
-func (l *loader) cold(f func() error) func() error {
+// cold removes a file from the page cache before f.
+func cold(file *os.File, f func() error) func() error {
 	return func() error {
-		if err := errors.Join(l.file.Sync(), unix.Fadvise(int(l.file.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+		if err := errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
 			return err
 		}
 		return f()
 	}
+}
+
+// store writes the image to a folder.
+func (l *loader) store(dir string) (err error) {
+	if l.images, err = residency.OpenDiskImages(filepath.Join(dir, "images")); err != nil {
+		return err
+	}
+	_, epoch := l.images.Held()
+	if err := l.images.Write(context.Background(), epoch, l.image, l.memory.Bytes()); err != nil {
+		return err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "images", "*.image"))
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("%d images: %w", len(found), err)
+	}
+	l.stored, err = os.OpenFile(found[0], os.O_RDWR, 0)
+	return err
+}
+
+// fromDisk loads the image on disk, into host memory and onto the device.
+func (l *loader) fromDisk() error {
+	i := l.images.Open(l.image.Digests.Revision, l.device.Info())
+	if i == nil {
+		return errors.New("the image on disk is gone")
+	}
+	defer i.Close()
+	w, err := (llama.Loader{}).LoadImage(context.Background(), l.device, i.Image(), l.memory.Bytes(), i)
+	if err != nil {
+		return err
+	}
+	return w.Free()
 }
