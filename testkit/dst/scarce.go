@@ -39,7 +39,7 @@ func (c *cluster) scarce(first func(Fault) bool) bool {
 	return false
 }
 
-// grows reports whether the models need more memory than at the start, or one of them is placed anew,
+// grows reports whether the models need more memory than at the start, or one of them is placed again,
 // after others have taken the memory that it had.
 func (c *cluster) grows() bool {
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
