@@ -129,12 +129,14 @@ func memoryOf(n *messages.NodeStatus) (s string) {
 }
 
 // usage is what a process uses.
-type usage struct{ bytes, goroutines int }
+type usage struct{ bytes, liveHeap, goroutines int }
 
 func (r *parkedAndActive) measure(ctx context.Context) (u usage) {
 	r.t.Helper()
 	var err error
 	u.bytes, err = r.Nodes[0].Gauge(ctx, "process_resident_memory_bytes")
+	r.must(err)
+	u.liveHeap, err = r.Nodes[0].Gauge(ctx, "go_gc_heap_live_bytes")
 	r.must(err)
 	u.goroutines, err = r.Nodes[0].Gauge(ctx, "go_goroutines")
 	r.must(err)
