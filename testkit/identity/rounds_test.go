@@ -18,7 +18,7 @@ import (
 // many bytes, and by so many goroutines: less than 16 KiB and a tenth of a goroutine in each of a
 // thousand rounds.
 const (
-	settled        = 50
+	settled        = 300 // by then the logs of the router, with 1,024 requests, are full
 	moreBytes      = 15 << 20
 	moreGoroutines = 20
 )
