@@ -45,6 +45,7 @@ func (d *Deployment) onMigrated(e Migrated, now time.Time) {
 		r.migrating = "" // the next Tick migrates the rest
 	}
 	if p := r.preemption; p != nil && p.request == e.Request {
+		p.request = ""
 		d.tellPreemption(p, r, p.machine.Migrated(p.round, d.migrationTargets(r), now), now)
 	}
 }

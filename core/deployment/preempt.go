@@ -30,7 +30,7 @@ type PreemptionStatus struct {
 type preemption struct {
 	Preemption
 	machine *preempt.Machine
-	request string // of the migration command in progress
+	request string // of the migration command in progress; empty: none
 	round   uint64
 }
 
@@ -157,6 +157,7 @@ func (d *Deployment) tellPreemption(p *preemption, r *replica, effects []preempt
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case preempt.Entered:
+			p.request = ""
 			d.emit(Preempting{p.Replica, e.Phase, p.machine.Progress()})
 			d.announce()
 		case preempt.SetTimer:
