@@ -67,8 +67,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 	case says("quarantine"), says("device lost"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
 	case says("no GPU for replica"):
-		return server && (begun || status == http.StatusServiceUnavailable) &&
-			(h.cluster.scarceNodes() || says("short of memory"))
+		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceNodes()
 	case says("differ"), says("were replaced"):
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
 	case says("could not be loaded"):
