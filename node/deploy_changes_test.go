@@ -86,7 +86,7 @@ func TestStopAndStart(t *testing.T) {
 	var d *messages.DeploymentStatus
 	waitFor(t, "no replica", func() bool {
 		d = answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
-		return len(d.GetReplicas()) == 0 && strings.Contains(d.GetDetail(), "models.scale starts it")
+		return len(d.GetReplicas()) == 0 && strings.Contains(d.GetDetail(), "models.activate starts it")
 	})
 	if d.GetState().String() != "DEPLOYMENT_STATE_STOPPED" {
 		t.Errorf("%v", d)

@@ -32,13 +32,7 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 func TestRequestsLeaveNoWatchers(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
-	var before map[string]uint32
-	waitFor(t, "a deployment and a router to watch each replica", func() bool {
-		before = watchers(nodes)
-		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 &&
-			before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
-	})
-	for range 20 {
+	ask := func() {
 		for _, n := range nodes {
 			if status, body := post(t, n, "/v1/completions",
 				map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4,
@@ -46,6 +40,17 @@ func TestRequestsLeaveNoWatchers(t *testing.T) {
 				t.Fatalf("%d %s", status, body)
 			}
 		}
+	}
+	var before map[string]uint32
+	// The gpu actor watches a replica from its first step on.
+	waitFor(t, "a deployment, a router and a gpu actor to watch each replica", func() bool {
+		ask()
+		before = watchers(nodes)
+		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 3 &&
+			before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 3
+	})
+	for range 20 {
+		ask()
 	}
 	waitFor(t, "the number of watchers to be as before", func() bool { return maps.Equal(watchers(nodes), before) })
 }

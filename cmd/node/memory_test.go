@@ -104,7 +104,11 @@ func TestModelsFitToTheByte(t *testing.T) {
 		Bytes: two.GetFixed() - one.GetFixed() + two.GetKvMinBytes() - one.GetKvMinBytes(),
 		Used:  one.GetFixed() + one.GetKvMinBytes(), Total: uint64(total - hbm.PageBytes),
 		Reserve: uint64(hbm.NewBudget(total-hbm.PageBytes, hbm.DefaultKVReserve).Reserve),
+		Device:  onlyGPU(t, url).GetNode() + "/gpu-0",
 	}
+	want.Leave = []*messages.MemoryHolder{{
+		Model: "kjv", Replicas: []string{"kjv-0"}, Bytes: want.GetUsed(), Command: `models.park {"name": "kjv"}`,
+	}}
 	if got := d.GetFailure(); got.GetReason() != messages.Reason_REASON_NO_MEMORY ||
 		!proto.Equal(got.GetMemory(), want) {
 		t.Errorf("with %d bytes: %v, want %v", total-1, got, want)

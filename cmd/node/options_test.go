@@ -188,8 +188,9 @@ deployments:
 	if want := filepath.Join(folder, "state"); s.Data != want {
 		t.Errorf("data %s, want %s", s.Data, want)
 	}
-	// applied, weights_digest, revision_digest, deploy, asked_revision, drop_weights, level, replica_levels
-	const notInFiles = 8
+	// applied, weights_digest, revision_digest, deploy, asked_revision, drop_weights, level, replica_levels,
+	// preemptions
+	const notInFiles = 9
 	known := want[0].ProtoReflect().Descriptor().Fields().Len() - notInFiles
 	if fields := reflect.TypeFor[Deployment]().NumField(); fields != known {
 		t.Errorf("the file has %d fields of a deployment, the message %d", fields, known)
@@ -229,6 +230,9 @@ func TestConfigLimitsMatchControlAPI(t *testing.T) {
 					continue // checkConflicts refuses it with the error of the control API
 				}
 				d := Deployment{Name: "m", Path: "."}
+				if numbers.Field(i).Name == "IdleAfter" {
+					d.MinReplicas = new(uint32(0)) // otherwise it never sleeps
+				}
 				reflect.ValueOf(&d).Elem().Field(i).Set(reflect.ValueOf(&n))
 				_, refused := control.Normalize(file{Deployments: []Deployment{d}}.specs()[0])
 				if err := check.Struct(d); (err == nil) != (refused == nil) {
