@@ -667,6 +667,7 @@ type ClusterView struct {
 	Deployments   []*DeploymentStatus    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // open calls of the gateway, by node
+	Waiting       map[string]uint32      `protobuf:"bytes,4,rep,name=waiting,proto3" json:"waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // requests that wait at this router until a replica serves, by model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +719,13 @@ func (x *ClusterView) GetReplicas() []*ReplicaStatus {
 func (x *ClusterView) GetSessions() map[string]uint32 {
 	if x != nil {
 		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ClusterView) GetWaiting() map[string]uint32 {
+	if x != nil {
+		return x.Waiting
 	}
 	return nil
 }
@@ -777,12 +785,16 @@ const file_messages_route_proto_rawDesc = "" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\x10\n" +
-	"\x0eGetClusterView\"\x81\x02\n" +
+	"\x0eGetClusterView\"\xfc\x02\n" +
 	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
 	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +
-	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x1a;\n" +
+	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x12=\n" +
+	"\awaiting\x18\x04 \x03(\v2#.troupe.v1.ClusterView.WaitingEntryR\awaiting\x1a;\n" +
 	"\rSessionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a:\n" +
+	"\fWaitingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
@@ -798,7 +810,7 @@ func file_messages_route_proto_rawDescGZIP() []byte {
 	return file_messages_route_proto_rawDescData
 }
 
-var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_messages_route_proto_goTypes = []any{
 	(*ReplicaAnnounced)(nil),      // 0: troupe.v1.ReplicaAnnounced
 	(*RoutesAnnounced)(nil),       // 1: troupe.v1.RoutesAnnounced
@@ -811,34 +823,36 @@ var file_messages_route_proto_goTypes = []any{
 	(*GetClusterView)(nil),        // 8: troupe.v1.GetClusterView
 	(*ClusterView)(nil),           // 9: troupe.v1.ClusterView
 	nil,                           // 10: troupe.v1.ClusterView.SessionsEntry
-	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
-	(*DeploymentStatus)(nil),      // 12: troupe.v1.DeploymentStatus
-	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
-	(*TierAnnounced)(nil),         // 14: troupe.v1.TierAnnounced
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*Refused)(nil),               // 16: troupe.v1.Refused
-	(AdapterLocation)(0),          // 17: troupe.v1.AdapterLocation
+	nil,                           // 11: troupe.v1.ClusterView.WaitingEntry
+	(*ReplicaStatus)(nil),         // 12: troupe.v1.ReplicaStatus
+	(*DeploymentStatus)(nil),      // 13: troupe.v1.DeploymentStatus
+	(*ActorRef)(nil),              // 14: troupe.v1.ActorRef
+	(*TierAnnounced)(nil),         // 15: troupe.v1.TierAnnounced
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Refused)(nil),               // 17: troupe.v1.Refused
+	(AdapterLocation)(0),          // 18: troupe.v1.AdapterLocation
 }
 var file_messages_route_proto_depIdxs = []int32{
-	11, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
+	12, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
 	0,  // 1: troupe.v1.RoutesAnnounced.replicas:type_name -> troupe.v1.ReplicaAnnounced
-	12, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
-	13, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
-	14, // 4: troupe.v1.RoutesAnnounced.tiers:type_name -> troupe.v1.TierAnnounced
+	13, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
+	14, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
+	15, // 4: troupe.v1.RoutesAnnounced.tiers:type_name -> troupe.v1.TierAnnounced
 	5,  // 5: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
-	15, // 6: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
+	16, // 6: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
 	6,  // 7: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
-	16, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
-	17, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
-	12, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	12, // 11: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
-	11, // 12: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
+	17, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
+	18, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
+	13, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
+	13, // 11: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
+	12, // 12: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
 	10, // 13: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 14: troupe.v1.ClusterView.waiting:type_name -> troupe.v1.ClusterView.WaitingEntry
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }
@@ -857,7 +871,7 @@ func file_messages_route_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_route_proto_rawDesc), len(file_messages_route_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

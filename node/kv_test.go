@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,7 +135,7 @@ func TestIdleBlocksAreDemoted(t *testing.T) {
 	}
 }
 
-// scrape returns the metrics of KV blocks and adapters.
+// scrape returns the metrics of KV blocks, adapters, sequences and models.
 func scrape(t *testing.T, n *node.Node) (lines string) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -146,9 +147,10 @@ func scrape(t *testing.T, n *node.Node) (lines string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sections := []string{"kv", "adapter", "sequences", "model"}
 	for line := range strings.Lines(string(text)) {
-		if (strings.HasPrefix(line, "troupe_kv_") || strings.HasPrefix(line, "troupe_adapter_") ||
-			strings.HasPrefix(line, "troupe_sequences_")) && !strings.Contains(line, "_bucket") {
+		section, _, _ := strings.Cut(strings.TrimPrefix(line, "troupe_"), "_")
+		if slices.Contains(sections, section) && !strings.Contains(line, "_bucket") {
 			lines += line
 		}
 	}

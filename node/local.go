@@ -28,6 +28,7 @@ type local struct {
 	started time.Time
 	metrics *prometheus.Registry
 	copies  *metrics.Copies
+	wakes   *metrics.Wakes
 	loader  engine.Loader
 	digests digest.Cache // digests of model files
 
@@ -46,7 +47,7 @@ func newLocal(cfg Config) *local {
 		l.loader = llama.Loader{Roots: cfg.Roots, Digests: &l.digests}
 	}
 	l.metrics.MustRegister(metrics.GoRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	l.copies = metrics.NewCopies(l.metrics)
+	l.copies, l.wakes = metrics.NewCopies(l.metrics), metrics.NewWakes(l.metrics)
 	return l
 }
 

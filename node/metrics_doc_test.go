@@ -28,6 +28,7 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_http_", "HTTP connections"},
 	{"troupe_nats_", "NATS"},
 	{"troupe_audit_", "Audit log"},
+	{"troupe_model_", "Models"},
 	{"troupe_sequences_", "Sequences"},
 	{"troupe_replica_", "Replicas"},
 	{"troupe_turns_", "Turns of replicas on their GPU"},

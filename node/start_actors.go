@@ -145,6 +145,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			Store:     p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
 			Record: p.control.deployments.RecordDigests,
 			Scale:  p.control.deployments.WakeAtRevision, Publish: p.publish,
+			OnWake: p.wakes.Woken, OnAwake: p.wakes.Served,
 		},
 		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},
 		Control: control.Config{

@@ -73,7 +73,8 @@ func status(t *testing.T, n *node.Node, name string) *messages.DeploymentStatus 
 }
 
 // TestRequestsWakeModel checks that requests to a model that is asleep are served after one load,
-// that the status counts those that wait, and that a model that an operator stopped stays so.
+// that the status and the metrics count those that wait and the wake, and that a model that an operator
+// stopped stays so.
 func TestRequestsWakeModel(t *testing.T) {
 	l := &loads{names: map[string]bool{}, held: make(chan struct{})}
 	n := start(t, func(c *node.Config) {
@@ -103,6 +104,13 @@ func TestRequestsWakeModel(t *testing.T) {
 		s := status(t, n, "kjv")
 		return s.GetWaitingToWake() == many && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_WAKING
 	})
+	metrics := func(want ...string) {
+		t.Helper()
+		for _, line := range want {
+			waitFor(t, line, func() bool { return strings.Contains(scrape(t, n), line+"\n") })
+		}
+	}
+	metrics(`troupe_model_waiting_requests{model="kjv"} 20`, `troupe_model_wakes_total{model="kjv"} 1`)
 	close(l.held)
 	done.Wait()
 	if l.count() != 1 {
@@ -112,6 +120,8 @@ func TestRequestsWakeModel(t *testing.T) {
 		s := status(t, n, "kjv")
 		return s.GetWaitingToWake() == 0 && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 	})
+	metrics(`troupe_model_waiting_requests{model="kjv"} 0`, `troupe_model_wakes_total{model="kjv"} 1`,
+		`troupe_model_wake_seconds_count{model="kjv"} 1`)
 
 	conn := connect(t, n)
 	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",

@@ -172,6 +172,9 @@ type (
 	}
 )
 
+// Wakes reports whether the deployment serves again once this is stored.
+func (s Scale) Wakes() bool { return s.To > 0 && s.Level == NoLevel }
+
 func (AskSpec) isEffect()          {}
 func (ListReplicas) isEffect()     {}
 func (AskGPU) isEffect()           {}

@@ -33,6 +33,7 @@ type Status struct {
 	Condition Condition
 	Detail    string
 	Failure   *Failure // of the last attempt; nil after a success
+	Serving   int      // replicas that serve
 	Waiting   int      // requests that wait until a replica serves
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
@@ -43,11 +44,10 @@ type Status struct {
 // Status returns the status of the deployment.
 func (d *Deployment) Status() Status {
 	s := Status{Failure: d.failure, Waiting: d.wake.sum()}
-	serving := 0
 	for _, name := range sorted(d.replicas) {
 		r := d.replicas[name]
 		if r.serving() {
-			serving++
+			s.Serving++
 		}
 		if r.report != nil {
 			s.Reporting = append(s.Reporting, r.report.Actor)
@@ -56,7 +56,7 @@ func (d *Deployment) Status() Status {
 	for _, p := range d.preemptions {
 		s.Preemptions = append(s.Preemptions, PreemptionStatus{p.Preemption, p.machine.Progress()})
 	}
-	s.Condition, s.Detail = d.condition(serving)
+	s.Condition, s.Detail = d.condition(s.Serving)
 	return s
 }
 

@@ -2,6 +2,7 @@ package hierarchy
 
 import (
 	"context"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -52,6 +53,9 @@ type Deployments struct {
 	// the given revision.
 	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
 		why string) error
+	// OnWake and OnAwake are called for each wake of a deployment by requests; see deployment.Config.
+	OnWake  func(model string)
+	OnAwake func(model string, took time.Duration)
 	Publish func(kind, subject, detail string)
 	// HostCache receives the stored deployments.
 	HostCache HostCache
@@ -68,6 +72,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
+				OnWake: d.OnWake, OnAwake: d.OnAwake,
 			}))
 		}})
 }

@@ -14,20 +14,22 @@ import (
 // scrapeTimeout is the maximum time for actors to answer a scrape.
 const scrapeTimeout = time.Second
 
-// Source returns the counters of the devices, the tiers and the replicas of a node.
+// Source returns the counters of the devices, the tiers, the replicas and the router of a node.
 type Source interface {
 	// LocalGPUs returns the status of the devices of this node.
 	LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error)
 	// LocalReplicas returns the status of the replicas of this node.
 	LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error)
+	// Cluster returns the cluster as the router of this node knows it.
+	Cluster(ctx context.Context) (*messages.ClusterView, error)
 	// Tiers returns the status of the tiers below HBM.
 	Tiers(ctx context.Context) ([]*messages.SlotsStatus, error)
 	// Remote returns the status of the remote tier, or nil if there is none.
 	Remote(ctx context.Context) (*messages.SlotsStatus, error)
 }
 
-// Collector collects the metrics of devices, tiers and replicas from their actors at each scrape. It omits
-// actors that do not answer.
+// Collector collects the metrics of devices, tiers, replicas and the router from their actors at each
+// scrape. It omits actors that do not answer.
 type Collector struct {
 	Source  Source
 	Runtime supervise.Runtime
@@ -41,6 +43,7 @@ func (c Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- notFinite
 	to <- hungSteps
 	to <- canaryFailures
+	to <- waitingToWake
 }
 
 // Collect implements prometheus.Collector.
@@ -56,6 +59,9 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
 		collectTurns(to, gpus)
+	}
+	if view, err := c.Source.Cluster(ctx); err == nil {
+		collectWaiting(to, view)
 	}
 	all, err := c.Source.Tiers(ctx)
 	if err != nil {

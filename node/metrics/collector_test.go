@@ -31,6 +31,15 @@ func (s source) LocalGPUs(context.Context) ([]*messages.GpuStatus, error) {
 		Overdue: 1, Waited: durationpb.New(1500 * time.Millisecond)}}}}, s.silent
 }
 
+func (s source) Cluster(context.Context) (*messages.ClusterView, error) {
+	return &messages.ClusterView{
+		Deployments: []*messages.DeploymentStatus{
+			{Spec: &messages.DeploymentSpec{Name: "asleep"}}, {Spec: &messages.DeploymentSpec{Name: "m"}},
+		},
+		Waiting: map[string]uint32{"asleep": 3},
+	}, s.silent
+}
+
 func (s source) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
 	return []*messages.SlotsStatus{{Name: "dram", Free: 7, CapacityBytes: 1000}}, nil
 }
@@ -73,6 +82,7 @@ func TestCollector(t *testing.T) {
 		"troupe_turns_wait_seconds_total gpu-0 m-0": 1.5, "troupe_turns_overdue_total gpu-0 m-0": 1,
 		"troupe_turns_step_seconds_total gpu-0 m-0": 2.5,
 		"troupe_kv_remote_in_flight_bytes":          5, "troupe_sequences_not_finite_total m m-0": 2,
+		"troupe_model_waiting_requests asleep": 3, "troupe_model_waiting_requests m": 0,
 	} {
 		if got, ok := all[name]; !ok || got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

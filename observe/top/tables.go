@@ -205,7 +205,8 @@ func first(all []string, what string) string {
 }
 
 var modelColumns = []column{
-	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"},
+	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "WAIT", numeric: true}, {name: "ON"},
+	{name: "REASON"},
 }
 
 func modelSection(s Sample) section {
@@ -229,7 +230,7 @@ func modelSection(s Sample) section {
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
 			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().Wanted()), number: float64(serving)},
-			word(d.GetNode()), word(reason(d)),
+			number(float64(d.GetWaitingToWake())), word(d.GetNode()), word(reason(d)),
 		}, m})
 	}
 	return t

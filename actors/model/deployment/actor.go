@@ -33,6 +33,10 @@ type Config struct {
 	// the given one.
 	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
 		why string) error
+	// OnWake is called when requests have woken the deployment, and OnAwake when its first replica serves after
+	// that, with the time from the wake. They must not block, and may be nil.
+	OnWake  func(model string)
+	OnAwake func(model string, took time.Duration)
 	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
@@ -40,6 +44,12 @@ type Config struct {
 
 // Props returns the props of a deployment.
 func Props(cfg Config) *actor.Props {
+	if cfg.OnWake == nil {
+		cfg.OnWake = func(string) {}
+	}
+	if cfg.OnAwake == nil {
+		cfg.OnAwake = func(string, time.Duration) {}
+	}
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
@@ -66,6 +76,7 @@ type deployment struct {
 	model     *model                               // nil until inspected
 	reports   map[core.Ref]*messages.ReplicaStatus // last report by actor, for the status
 	published *messages.DeploymentStatus           // last status sent to the router
+	wake      wake                                 // the last one; zero: none, or a replica has served since
 }
 
 // tick, placementTimeout, surveyTimeout and preemptTimer are messages to self. removed is a message to the group.

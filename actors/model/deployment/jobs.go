@@ -32,6 +32,7 @@ type (
 	}
 	scaled struct {
 		incarnation uint64
+		wakes       bool
 		err         error
 	}
 )
@@ -109,13 +110,16 @@ func (d *deployment) onRecorded(ctx actor.Context, msg *recorded) {
 func (d *deployment) scale(ctx actor.Context, e core.Scale) {
 	scale, name, incarnation, rt := d.Scale, d.Name, d.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	revision := d.revision
+	if e.Wakes() {
+		d.wake = wake{supervise.Now(ctx), revision}
+	}
 	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) {
 			c, cancel := rt.WithTimeout(life, scaleTimeout)
 			defer cancel()
 			return struct{}{}, scale(c, name, revision, uint32(e.To), storedLevel(e.Level), e.Why)
 		},
-		func(_ struct{}, err error) any { return &scaled{incarnation, err} })
+		func(_ struct{}, err error) any { return &scaled{incarnation, e.Wakes(), err} })
 }
 
 // onScaled ends the job. A failed one is retried while requests wait: routers repeat WakeModel.
@@ -123,8 +127,12 @@ func (d *deployment) onScaled(ctx actor.Context, msg *scaled) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	if msg.err != nil {
+	switch {
+	case msg.err != nil:
+		d.wake = wake{}
 		d.Log.Debug().Err(msg.err).Str("model", d.Name).Msg("storing the number of replicas failed; retrying")
+	case msg.wakes:
+		d.OnWake(d.Name)
 	}
 	d.handle(ctx, core.Scaled{})
 }

@@ -70,6 +70,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Watch:
 			ctx.Watch(pidOf(e.Actor))
 		case core.Announce:
+			d.observeWake(ctx)
 			d.publishStatus(ctx)
 		case core.Gone:
 			ctx.Send(ctx.Parent(), &removed{d.Name, d.Term})

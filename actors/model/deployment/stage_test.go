@@ -51,6 +51,9 @@ type stage struct {
 	members *messages.MembersChanged
 	inspect error
 	record  func(deploy uint64, weights, revision string) error // nil: succeeds
+	scale   func() error
+	woken   int             // wakes reported
+	awake   []time.Duration // times reported from a wake to the first replica that serves
 	pid     *actor.PID
 }
 
@@ -144,6 +147,11 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 				}
 				return s.record(deploy, weights, revision)
 			},
+			Scale: func(context.Context, string, uint64, uint32, messages.Level, string) error {
+				return s.scale()
+			},
+			OnWake:  func(string) { s.woken++ },
+			OnAwake: func(_ string, took time.Duration) { s.awake = append(s.awake, took) },
 			Inspect: func(string) (engine.ModelInfo, error) {
 				return engine.ModelInfo{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
 			},

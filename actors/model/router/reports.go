@@ -86,7 +86,12 @@ func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
 // clusterView returns everything that the router knows.
 func (r *router) clusterView() *messages.ClusterView {
-	all := &messages.ClusterView{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
+	all := &messages.ClusterView{
+		Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}, Waiting: make(map[string]uint32),
+	}
+	for model, n := range r.machine.Waiting() {
+		all.Waiting[model] = uint32(n)
+	}
 	for node, n := range r.machine.Sessions() {
 		all.Sessions[node] = uint32(n)
 	}
