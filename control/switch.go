@@ -135,7 +135,7 @@ func (c *control) awaitSwitch(ctx context.Context, at GPU, id string) (*messages
 			return nil, Refuse(messages.Reason_REASON_NOT_READY, fmt.Sprintf(
 				"the actor of %s/%s has restarted during the switch; repeat it", at.GetNode(), at.GetName()))
 		case s.GetPhase() == messages.GpuState_GPU_STATE_SERVING && s.GetFailure() != "":
-			return nil, Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
+			return nil, Refuse(s.GetReason(), fmt.Sprintf(
 				"%s/%s did not switch to %s: %s; what served there serves again", at.GetNode(), at.GetName(), s.GetTo(),
 				s.GetFailure()))
 		case s.GetPhase() == messages.GpuState_GPU_STATE_SERVING:

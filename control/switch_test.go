@@ -69,7 +69,11 @@ func TestSwitchIsUndone(t *testing.T) {
 	}{
 		"success": {&messages.GpuSwitch{Phase: done}, false, 0,
 			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY"},
-		"failure": {&messages.GpuSwitch{Phase: done, Failure: "too late"}, false, messages.Reason_REASON_DEADLINE,
+		"failure": {&messages.GpuSwitch{Phase: done, Failure: "too late",
+			Reason: messages.Reason_REASON_DEADLINE}, false, messages.Reason_REASON_DEADLINE,
+			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY; b LEVEL_STANDBY; a LEVEL_ACTIVE"},
+		"activation": {&messages.GpuSwitch{Phase: done, Failure: "a-0 was activated",
+			Reason: messages.Reason_REASON_CONFLICT}, false, messages.Reason_REASON_CONFLICT,
 			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY; b LEVEL_STANDBY; a LEVEL_ACTIVE"},
 		"restart": {nil, true, messages.Reason_REASON_NOT_READY,
 			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY; b LEVEL_STANDBY; a LEVEL_ACTIVE"},

@@ -1345,6 +1345,7 @@ type GpuSwitch struct {
 	WaitsFor      []string               `protobuf:"bytes,5,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	Failure       string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"` // of a switch that has ended
 	Metrics       *SwitchMetrics         `protobuf:"bytes,7,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	Reason        Reason                 `protobuf:"varint,8,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"` // of the failure: CONFLICT if a replica that had to leave was activated, else DEADLINE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1427,13 @@ func (x *GpuSwitch) GetMetrics() *SwitchMetrics {
 		return x.Metrics
 	}
 	return nil
+}
+
+func (x *GpuSwitch) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_REASON_UNSPECIFIED
 }
 
 // SwitchGpu (command) follows a switch: some replicas leave a device, so that another one serves. The
@@ -2971,9 +2979,10 @@ type KVReport struct {
 	MinBlocks     uint32                 `protobuf:"varint,3,opt,name=min_blocks,json=minBlocks,proto3" json:"min_blocks,omitempty"`          // minimum: the blocks of one sequence of full length
 	WantedBlocks  uint32                 `protobuf:"varint,4,opt,name=wanted_blocks,json=wantedBlocks,proto3" json:"wanted_blocks,omitempty"` // additional blocks that the replica would use at once
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
-	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
-	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                  // the replica is on standby: all blocks beyond min_blocks may be taken back
-	StepTime      *durationpb.Duration   `protobuf:"bytes,8,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"` // of all steps of the replica's incarnation
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`                 // time of the last step
+	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                                  // the replica is on standby: all blocks beyond min_blocks may be taken back
+	StepTime      *durationpb.Duration   `protobuf:"bytes,8,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"`                 // of all steps of the replica's incarnation
+	StandbyWanted bool                   `protobuf:"varint,9,opt,name=standby_wanted,json=standbyWanted,proto3" json:"standby_wanted,omitempty"` // its wanted level is standby; it may still have sequences
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3062,6 +3071,13 @@ func (x *KVReport) GetStepTime() *durationpb.Duration {
 		return x.StepTime
 	}
 	return nil
+}
+
+func (x *KVReport) GetStandbyWanted() bool {
+	if x != nil {
+		return x.StandbyWanted
+	}
+	return false
 }
 
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
@@ -3350,7 +3366,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
 	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
 	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\x12)\n" +
-	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\"\xd7\x01\n" +
+	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\"\x82\x02\n" +
 	"\tGpuSwitch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
@@ -3358,7 +3374,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\x0e2\x13.troupe.v1.GpuStateR\x05phase\x12\x1b\n" +
 	"\twaits_for\x18\x05 \x03(\tR\bwaitsFor\x12\x18\n" +
 	"\afailure\x18\x06 \x01(\tR\afailure\x122\n" +
-	"\ametrics\x18\a \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\"\x85\x01\n" +
+	"\ametrics\x18\a \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\x12)\n" +
+	"\x06reason\x18\b \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\"\x85\x01\n" +
 	"\tSwitchGpu\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x0e\n" +
@@ -3490,7 +3507,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xbd\x02\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xe4\x02\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -3500,7 +3517,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
 	"\astandby\x18\a \x01(\bR\astandby\x126\n" +
-	"\tstep_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bstepTime\"R\n" +
+	"\tstep_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bstepTime\x12%\n" +
+	"\x0estandby_wanted\x18\t \x01(\bR\rstandbyWanted\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -3592,9 +3610,10 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*GrowKV)(nil),                // 39: troupe.v1.GrowKV
 	(*Refused)(nil),               // 40: troupe.v1.Refused
 	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(Level)(0),                    // 42: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 44: troupe.v1.PriorityClass
+	(Reason)(0),                   // 42: troupe.v1.Reason
+	(Level)(0),                    // 43: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 45: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
@@ -3620,34 +3639,35 @@ var file_messages_gpu_proto_depIdxs = []int32{
 	18, // 20: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
 	1,  // 21: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
 	9,  // 22: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	41, // 23: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
-	14, // 24: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	40, // 25: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	41, // 26: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	42, // 27: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	43, // 28: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	21, // 29: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
-	2,  // 30: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	43, // 31: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	43, // 32: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	24, // 33: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	43, // 34: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	26, // 35: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 36: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	40, // 37: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 38: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	40, // 39: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 40: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	40, // 41: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	44, // 42: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	43, // 43: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	41, // 44: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	40, // 45: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	42, // 23: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
+	41, // 24: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	14, // 25: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	40, // 26: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	41, // 27: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	43, // 28: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	44, // 29: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	21, // 30: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	2,  // 31: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	44, // 32: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	44, // 33: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	24, // 34: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	44, // 35: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	26, // 36: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 37: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	40, // 38: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 39: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	40, // 40: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 41: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	40, // 42: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	45, // 43: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	44, // 44: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	41, // 45: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	40, // 46: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }

@@ -99,7 +99,7 @@ func reportOf(msg *messages.KVReport) core.Report {
 	return core.Report{
 		Blocks: int(msg.GetBlocks()), MinBlocks: int(msg.GetMinBlocks()), WantedBlocks: int(msg.GetWantedBlocks()),
 		Priority: int(msg.GetPriority()), LastUsed: msg.GetLastUsed().AsTime().UnixNano(),
-		Standby: msg.GetStandby(),
+		Standby: msg.GetStandby(), StandbyWanted: msg.GetStandbyWanted(),
 	}
 }
 

@@ -58,11 +58,9 @@ func (d *device) followSwitch(ctx actor.Context) {
 	}
 	now, of := supervise.Now(ctx), d.lastSwitch
 	for _, lease := range of.GetLeave() {
-		switch drained, freed := d.memory.Leaving(lease); {
-		case freed:
-			d.performSwitch(ctx, d.switches.Freed(now, lease))
-		case drained:
-			d.performSwitch(ctx, d.switches.Drained(now, lease))
+		d.followLeaving(ctx, lease, now)
+		if d.switches.Status().Phase == switching.Serving {
+			return
 		}
 	}
 	loaded, serves := d.memory.Coming(of.GetTo())
@@ -71,6 +69,21 @@ func (d *device) followSwitch(ctx actor.Context) {
 	}
 	if serves {
 		d.performSwitch(ctx, d.switches.Serves(now, of.GetTo(), switching.Start{}))
+	}
+}
+
+func (d *device) followLeaving(ctx actor.Context, lease string, now time.Time) {
+	if standby, known := d.memory.Wanted(lease); standby {
+		d.performSwitch(ctx, d.switches.Suspended(now, lease))
+	} else if known {
+		d.performSwitch(ctx, d.switches.Activated(now, lease))
+	}
+	switch drained, freed := d.memory.Leaving(lease); {
+	case d.switches.Status().Phase == switching.Serving: // the activation has ended the switch
+	case freed:
+		d.performSwitch(ctx, d.switches.Freed(now, lease))
+	case drained:
+		d.performSwitch(ctx, d.switches.Drained(now, lease))
 	}
 }
 
@@ -99,7 +112,7 @@ func (d *device) performSwitch(ctx actor.Context, effects []switching.Effect) {
 
 func (d *device) endSwitch(e switching.Ended) {
 	m := e.Metrics
-	d.lastSwitch.Failure = e.Failure
+	d.lastSwitch.Failure, d.lastSwitch.Reason = e.Failure, reasonOf(e)
 	d.lastSwitch.Metrics = &messages.SwitchMetrics{
 		Drain: durationpb.New(m.Drain), Free: durationpb.New(m.Free), Load: durationpb.New(m.Load),
 		Graph: durationpb.New(m.Capture), Source: m.Weights.Source, Bytes: uint64(m.Weights.Bytes),
@@ -111,6 +124,16 @@ func (d *device) endSwitch(e switching.Ended) {
 		return
 	}
 	d.Publish("gpu.switched", d.Name, text)
+}
+
+func reasonOf(e switching.Ended) messages.Reason {
+	switch {
+	case e.Failure == "":
+		return messages.Reason_REASON_UNSPECIFIED
+	case e.Conflict:
+		return messages.Reason_REASON_CONFLICT
+	}
+	return messages.Reason_REASON_DEADLINE
 }
 
 var switchPhases = map[switching.Phase]messages.GpuState{
@@ -128,5 +151,5 @@ func (d *device) switchStatus() *messages.GpuSwitch {
 	}
 	is, of := d.switches.Status(), d.lastSwitch
 	return &messages.GpuSwitch{Id: of.GetId(), To: of.GetTo(), Leave: of.GetLeave(), Phase: switchPhases[is.Phase],
-		WaitsFor: is.Waits, Failure: of.GetFailure(), Metrics: of.GetMetrics()}
+		WaitsFor: is.Waits, Failure: of.GetFailure(), Reason: of.GetReason(), Metrics: of.GetMetrics()}
 }

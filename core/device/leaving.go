@@ -13,6 +13,15 @@ func (m *Memory) Leaving(lease string) (drained, freed bool) {
 	return true, h.kv.fixed || h.kv.state == Steady && h.model.Blocks <= h.kv.report.MinBlocks
 }
 
+// Wanted reports whether the wanted level of a replica is standby; it is not known before its first report.
+func (m *Memory) Wanted(lease string) (standby, known bool) {
+	h := m.holders[lease]
+	if h == nil || h.kv.replica == (Actor{}) {
+		return false, false
+	}
+	return h.kv.report.StandbyWanted, true
+}
+
 // Coming reports whether a lease is there, and whether its replica reports on it without being on
 // standby.
 func (m *Memory) Coming(lease string) (loaded, serves bool) {

@@ -77,6 +77,8 @@ type Report struct {
 	Priority     int // of the model; the replica with the lowest priority yields first
 	LastUsed     int64
 	Standby      bool // it is on standby, and needs no more than MinBlocks
+	// StandbyWanted means that its wanted level is standby; it may still have sequences.
+	StandbyWanted bool
 }
 
 // Cause is the cause of a failure.

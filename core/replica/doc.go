@@ -31,7 +31,7 @@
 //	confirmed       confirming            for standby     standby     keep it; publish; advance
 //	                confirming            of these files  serving     keep it; publish; advance
 //	                any                                   same        keep it
-//	standby         serving                               suspending  keep the level; publish; advance
+//	standby         serving                               suspending  keep the level; publish; report KV; advance
 //	                suspending, standby   already         same        ignore
 //	                any                                   same        keep the level
 //	empty           suspending                            standby     publish; report KV

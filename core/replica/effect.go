@@ -176,6 +176,7 @@ type (
 	ReportKV struct {
 		Blocks, Least, Wanted int
 		Standby               bool      // the device may take back all blocks beyond Least
+		StandbyWanted         bool      // the wanted level is standby
 		LastUsed              time.Time // zero: never
 		StepTime              time.Duration
 	}

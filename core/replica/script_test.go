@@ -342,8 +342,11 @@ func text(e Effect) string {
 		}
 		return fmt.Sprintf("shrunk %d", e.Attempt)
 	case ReportKV:
-		return strings.TrimSuffix(fmt.Sprintf("report KV blocks=%d least=%d wanted=%d standby=%t", e.Blocks, e.Least,
-			e.Wanted, e.Standby), " standby=false")
+		level := map[bool]string{true: " standby=wanted"}[e.StandbyWanted]
+		if e.Standby {
+			level = " standby=true"
+		}
+		return fmt.Sprintf("report KV blocks=%d least=%d wanted=%d%s", e.Blocks, e.Least, e.Wanted, level)
 	case FaultBegan:
 		return fmt.Sprintf("fault: %s; final=%t", e.Detail, e.Final)
 	case AdoptPins:

@@ -7,11 +7,13 @@ func (m *Machine) keepLevel(e *event) {
 	m.add(KeepLevel{m.standby})
 }
 
-// suspend stops accepting sequences. The present ones finish, or migrate.
+// suspend stops accepting sequences. The present ones finish, or migrate. The device learns at once that
+// the replica is to leave.
 func (m *Machine) suspend(e *event) {
 	m.keepLevel(e)
 	m.dropCanary()
 	m.enter(e.now)
+	m.sendKVReport()
 	m.add(Advance{})
 }
 

@@ -10,31 +10,40 @@
 // A switch is in progress in the phases draining, freeing, loading and capturing. The first row that
 // fits an event applies; an event without a row is ignored. The machine raises progress itself.
 //
-//	event     phase                       guard                next       effects
-//	begin     serving                                          draining   note who leaves; progress
-//	          in progress                 of the same request  same       —
-//	          in progress                                      same       refuse
-//	drained   in progress                 does not leave       same       ignore
-//	          in progress                                      same       progress
-//	freed     in progress                 does not leave       same       ignore
-//	          in progress                                      same       progress
-//	loaded    in progress                 does not come        same       ignore
-//	          in progress                                      same       keep the load; progress
-//	serves    in progress                 does not come        same       ignore
-//	          in progress                 not loaded           same       ignore
-//	          in progress                                      same       keep the start; progress
-//	progress  draining                    some still serve     same       —
-//	          draining, freeing           some hold memory     freeing    —
-//	          draining, freeing, loading  not loaded           loading    —
-//	          in progress                 does not serve       capturing  —
-//	          in progress                                      serving    ended
-//	failed    in progress                 does not come        same       ignore
-//	          in progress                                      serving    bring back; ended
-//	deadline  in progress                 of another switch    same       ignore
-//	          in progress                                      serving    bring back; ended
+//	event      phase                       guard                next       effects
+//	begin      serving                                          draining   note who leaves; progress
+//	           in progress                 of the same request  same       —
+//	           in progress                                      same       refuse
+//	drained    in progress                 does not leave       same       ignore
+//	           in progress                                      same       progress
+//	freed      in progress                 does not leave       same       ignore
+//	           in progress                                      same       progress
+//	suspended  in progress                 does not leave       same       ignore
+//	           in progress                                      same       note it
+//	activated  in progress                 does not leave       same       ignore
+//	           in progress                 not suspended        same       ignore
+//	           in progress                                      serving    bring back; ended
+//	loaded     in progress                 does not come        same       ignore
+//	           in progress                                      same       keep the load; progress
+//	serves     in progress                 does not come        same       ignore
+//	           in progress                 not loaded           same       ignore
+//	           in progress                                      same       keep the start; progress
+//	progress   draining                    some still serve     same       —
+//	           draining, freeing           some hold memory     freeing    —
+//	           draining, freeing, loading  not loaded           loading    —
+//	           in progress                 does not serve       capturing  —
+//	           in progress                                      serving    ended
+//	failed     in progress                 does not come        same       ignore
+//	           in progress                                      serving    bring back; ended
+//	deadline   in progress                 of another switch    same       ignore
+//	           in progress                                      serving    bring back; ended
 //
 // A load may end before all memory is free. A phase lasts until what it waits for is done, so the
 // phases after it may then take no time.
+//
+// A replica that leaves is suspended once its wanted level is standby. If it is activated after that, by
+// an operator or by a request that wakes its model, the switch fails at once.
+// One on standby that finishes a stream of another replica stays suspended.
 //
 // # Invariants
 //
@@ -46,6 +55,7 @@
 //   - complete: a switch succeeds only if all that leave have freed their memory, and the model
 //     serves
 //   - whole time: the durations of the phases add up to the duration of the switch
+//   - activated: a switch fails as soon as a replica that leaves was suspended and is activated
 //   - brought back: a switch that fails names all that had to leave, and no others
 //   - ignored: an ignored event changes nothing
 package switching

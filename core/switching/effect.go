@@ -29,8 +29,10 @@ type (
 	Ended struct {
 		ID, To  string
 		Failure string // empty: the model serves
-		Phase   Phase  // in which it ended
-		Metrics Metrics
+		// Conflict is set if it failed because a replica that had to leave was activated.
+		Conflict bool
+		Phase    Phase // in which it ended
+		Metrics  Metrics
 	}
 
 	// Refuse answers a Begin while another switch is in progress.

@@ -18,12 +18,13 @@ type Machine struct {
 // current is the switch in progress.
 type current struct {
 	Request
-	serving []string // of Leave, those that have sequences
-	holding []string // of Leave, those that hold memory
-	loaded  bool
-	serves  bool
-	entered time.Time // when its phase began
-	metrics Metrics
+	serving   []string // of Leave, those that have sequences
+	holding   []string // of Leave, those that hold memory
+	suspended []string // of Leave, those whose wanted level is standby
+	loaded    bool
+	serves    bool
+	entered   time.Time // when its phase began
+	metrics   Metrics
 }
 
 // Status describes the switch in progress, if there is one.
@@ -62,6 +63,17 @@ func (m *Machine) Drained(now time.Time, lease string) []Effect {
 // Freed reports that a replica that leaves has given back its memory, or has ended.
 func (m *Machine) Freed(now time.Time, lease string) []Effect {
 	return m.on(event{kind: evFreed, now: now, lease: lease})
+}
+
+// Suspended reports that the wanted level of a replica that leaves is standby.
+func (m *Machine) Suspended(now time.Time, lease string) []Effect {
+	return m.on(event{kind: evSuspended, now: now, lease: lease})
+}
+
+// Activated reports that a replica that leaves is to serve, or that its level has not changed yet.
+func (m *Machine) Activated(now time.Time, lease string) []Effect {
+	return m.on(event{kind: evActivated, now: now, lease: lease,
+		why: "replica " + lease + " was activated meanwhile"})
 }
 
 // Loaded reports that the replica that comes has its weights and its lease.

@@ -21,6 +21,8 @@ func TestInvariants(t *testing.T) {
 			"drained":   func(t *rapid.T) { w.report(t, "drained", w.m.Drained) },
 			"freed":     func(t *rapid.T) { w.report(t, "freed", w.m.Freed) },
 			"freed too": func(t *rapid.T) { w.report(t, "freed", w.m.Freed) },
+			"suspended": func(t *rapid.T) { w.report(t, "suspended", w.m.Suspended) },
+			"activated": w.activated,
 			"loaded":    func(t *rapid.T) { w.report(t, "loaded", w.loaded) },
 			"serves":    func(t *rapid.T) { w.report(t, "serves", w.serves) },
 			"failed":    func(t *rapid.T) { w.report(t, "failed", w.failed) },
@@ -72,6 +74,18 @@ func (w *world) report(t *rapid.T, what string, send func(time.Time, string) []E
 	}
 	w.follow(t, send(w.advance(t), lease))
 }
+
+func (w *world) activated(t *rapid.T) {
+	lease, was := rapid.SampledFrom(leases).Draw(t, "lease"), w.begun
+	fails := was != nil && slices.Contains(was.Leave, lease) && w.seen["suspended "+lease]
+	effects := w.m.Activated(w.advance(t), lease)
+	w.follow(t, effects)
+	if slices.ContainsFunc(effects, isConflict) != fails || fails && w.begun != nil {
+		t.Fatalf("activated: %v after %s of %+v", effects, lease, was)
+	}
+}
+
+func isConflict(e Effect) bool { ended, is := e.(Ended); return is && ended.Conflict }
 
 func (w *world) deadline(t *rapid.T) {
 	number := w.number - uint64(rapid.IntRange(0, 1).Draw(t, "earlier"))

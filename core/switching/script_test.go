@@ -46,6 +46,10 @@ func (p *player) step(now time.Time, line []string) []Effect {
 		return m.Drained(now, name)
 	case "freed":
 		return m.Freed(now, name)
+	case "suspended":
+		return m.Suspended(now, name)
+	case "activated":
+		return m.Activated(now, name)
 	case "loaded":
 		return m.Loaded(now, name, Load{Source: "disk", Bytes: 100, Floor: 5 * time.Millisecond})
 	case "serves":

@@ -26,6 +26,8 @@ const (
 	evBegin Event = iota
 	evDrained
 	evFreed
+	evSuspended
+	evActivated
 	evLoaded
 	evServes
 	evProgress
@@ -34,7 +36,8 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"begin", "drained", "freed", "loaded", "serves", "progress", "failed", "deadline"}[e]
+	return [...]string{"begin", "drained", "freed", "suspended", "activated", "loaded", "serves", "progress", "failed",
+		"deadline"}[e]
 }
 
 // Request asks for a switch.

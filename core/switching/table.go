@@ -25,6 +25,7 @@ var (
 	always     = guard{}
 	repeated   = guard{"of the same request", func(m *Machine, e event) bool { return e.request.ID == m.current.ID }}
 	stays      = guard{"does not leave", func(m *Machine, e event) bool { return !m.current.leaves(e.lease) }}
+	notTold    = guard{"not suspended", func(m *Machine, e event) bool { return !m.current.told(e.lease) }}
 	notComing  = guard{"does not come", func(m *Machine, e event) bool { return e.lease != m.current.To }}
 	someServe  = guard{"some still serve", func(m *Machine, _ event) bool { return len(m.current.serving) > 0 }}
 	someHold   = guard{"some hold memory", func(m *Machine, _ event) bool { return len(m.current.holding) > 0 }}
@@ -43,6 +44,11 @@ var rows = table.New("switching", []row{
 	{inProgress, evDrained, always, same, (*Machine).drained, "progress"},
 	{inProgress, evFreed, stays, same, nil, "ignore"},
 	{inProgress, evFreed, always, same, (*Machine).freed, "progress"},
+	{inProgress, evSuspended, stays, same, nil, "ignore"},
+	{inProgress, evSuspended, always, same, (*Machine).suspended, "note it"},
+	{inProgress, evActivated, stays, same, nil, "ignore"},
+	{inProgress, evActivated, notTold, same, nil, "ignore"},
+	{inProgress, evActivated, always, Serving, (*Machine).fail, "bring back; ended"},
 	{inProgress, evLoaded, notComing, same, nil, "ignore"},
 	{inProgress, evLoaded, always, same, (*Machine).loaded, "keep the load; progress"},
 	{inProgress, evServes, notComing, same, nil, "ignore"},
@@ -62,3 +68,5 @@ var rows = table.New("switching", []row{
 })
 
 func (c *current) leaves(lease string) bool { return slices.Contains(c.Leave, lease) }
+
+func (c *current) told(lease string) bool { return slices.Contains(c.suspended, lease) }

@@ -78,6 +78,12 @@ func (m *Machine) freed(e event) {
 	m.drained(e)
 }
 
+func (m *Machine) suspended(e event) {
+	if c := &m.current; !c.told(e.lease) {
+		c.suspended = append(c.suspended, e.lease)
+	}
+}
+
 func (m *Machine) loaded(e event) {
 	m.current.loaded, m.current.metrics.Weights = true, e.load
 	m.progress = true
@@ -99,7 +105,8 @@ func (m *Machine) succeed(event) {
 func (m *Machine) fail(e event) {
 	c := &m.current
 	m.emit(BringBack{c.ID, slices.Clone(c.Leave)})
-	m.emit(Ended{ID: c.ID, To: c.To, Failure: e.why, Phase: c.phase(), Metrics: c.metrics})
+	m.emit(Ended{ID: c.ID, To: c.To, Failure: e.why, Conflict: e.kind == evActivated, Phase: c.phase(),
+		Metrics: c.metrics})
 }
 
 // phase returns the phase that the facts amount to.

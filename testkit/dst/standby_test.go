@@ -1,7 +1,10 @@
 package dst_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"troupe/testkit/dst"
 )
@@ -29,4 +32,35 @@ func TestSwitch(t *testing.T) {
 		},
 		Actors: []string{"replica", "gpu", "engine", "deployment", "replicas", "router"},
 	}, 1, 2, 3, 4)
+}
+
+// TestSwitchActivated activates the models that have to leave a device at several times after a switch
+// has begun. Some of the switches fail because of that.
+func TestSwitchActivated(t *testing.T) {
+	failed := false
+	for seed := uint64(1); seed <= 8 && !failed; seed++ {
+		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{}}
+		for i := range 20 {
+			to, other := "k", "m"
+			if i%2 == 1 {
+				to, other = other, to
+			}
+			at := time.Second + time.Duration(i)*500*time.Millisecond
+			o.Faults = append(o.Faults,
+				dst.Fault{At: at, Kind: dst.Switch, Node: "n0", Model: to, For: 400 * time.Millisecond},
+				dst.Fault{At: at, Kind: dst.Standby, Node: "n0", Model: other,
+					For: time.Duration(5+5*i) * time.Millisecond})
+		}
+		r := run(t, o)
+		for _, wrong := range r.Failures {
+			t.Errorf("seed %d: %s", seed, wrong)
+		}
+		failed = slices.ContainsFunc(r.Transitions, func(row string) bool {
+			return strings.HasPrefix(row, "switching: ") && strings.HasSuffix(row, " activated")
+		})
+		t.Logf("seed %d: a switch failed: %t", seed, failed)
+	}
+	if !failed {
+		t.Error("no switch failed because of an activation")
+	}
 }

@@ -73,7 +73,7 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 // KVReport converts a report of the KV memory.
 func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
 	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
-		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby,
+		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby, StandbyWanted: e.StandbyWanted,
 		StepTime: durationpb.New(e.StepTime)}
 	if !e.LastUsed.IsZero() {
 		msg.LastUsed = timestamppb.New(e.LastUsed)
