@@ -179,7 +179,8 @@ func TestStandbyOfOneReplica(t *testing.T) {
 	}
 	answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name": "kjv", "replicas": 0}`)
 	m := request(t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
-	if m.Header.Get("Nats-Service-Error-Code") != "503" || !strings.Contains(string(m.Data), `models.activate {\"name\": \"kjv\"} starts it`) {
+	if m.Header.Get("Nats-Service-Error-Code") != "503" ||
+		!strings.Contains(string(m.Data), `models.activate {\"name\": \"kjv\"} starts it`) {
 		t.Errorf("%v %s", m.Header, m.Data)
 	}
 }
