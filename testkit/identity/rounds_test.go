@@ -14,11 +14,11 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// The node is first measured after some rounds. Until the end it may grow by so much: by 1.5 KiB of
+// The node is first measured after some rounds. Until the end it may grow by so much: by 3 KiB of
 // live heap and 12 KiB of resident memory in each of 700 rounds.
 const (
 	settled        = 300 // by then the logs of the router, with 1,024 requests, are full
-	moreHeap       = 1 << 20
+	moreHeap       = 2 << 20
 	moreBytes      = 8 << 20
 	moreGoroutines = 20
 	// goGC makes the node collect its heap often, so that its live heap is a recent one and its resident
