@@ -100,10 +100,15 @@ func (r *parkedAndActive) answers(ctx context.Context) []cluster.Answer {
 	return all
 }
 
+// settledReadings is how often the memory must be the same in the first round: a lease may still go, or an
+// image be filled, when the model is already in its state.
+const settledReadings = 20
+
 // await waits until the model is in a state and the devices and the host cache are as they were in the
 // first round.
 func (r *parkedAndActive) await(ctx context.Context, want messages.DeploymentState, first *string) {
 	r.t.Helper()
+	last, readings := "", 0
 	r.must(cluster.Until(ctx, func() error {
 		d, err := r.Model(ctx, r.name)
 		if err != nil {
@@ -115,8 +120,14 @@ func (r *parkedAndActive) await(ctx context.Context, want messages.DeploymentSta
 		}
 		replicas, now := len(d.GetReplicas()), memoryOf(res.GetNodes()[0])
 		if d.GetState() != want || (replicas > 0) != (want == messages.DeploymentState_DEPLOYMENT_STATE_READY) ||
-			*first != "" && now != *first {
+			*first != "" && now != *first || res.GetNodes()[0].GetHostCache().GetInUseBytes() > 0 {
 			return fmt.Errorf("%s with %d replicas: %s; in the first round: %s", d.GetState(), replicas, now, *first)
+		}
+		if readings++; now != last {
+			last, readings = now, 0
+		}
+		if *first == "" && readings < settledReadings {
+			return fmt.Errorf("not settled: %s", now)
 		}
 		*first = now
 		return nil
