@@ -81,9 +81,9 @@ func TestRequestsWakeModel(t *testing.T) {
 		asleep(nil)(c)
 		c.Middleware = l.middleware
 	})
-	if s := status(t, n, "kjv"); s.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP {
-		t.Errorf("%v", s)
-	}
+	waitFor(t, "the model to be asleep", func() bool {
+		return status(t, n, "kjv").GetState() == messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
+	})
 	cfg := openai.DefaultConfig("none")
 	cfg.BaseURL = "http://" + n.HTTPAddr() + "/v1"
 	client, golden := openai.NewClientWithConfig(cfg), goldens(t)[0]
