@@ -8,7 +8,7 @@ import (
 )
 
 // pending records which futures wait for which actor of another node. Only the caller that takes a
-// future out may answer it: a future that is answered twice may show either answer.
+// future out may answer it, so that an answer and a loss of the member do not race.
 //
 // Invariant: it holds at most twice as many futures as are alive, or sweepMin. When it has doubled,
 // a sweep removes futures that timed out.
