@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,6 +16,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
+	"troupe/messages"
 )
 
 // Bucket is the name of the KV bucket.
@@ -24,6 +26,7 @@ const (
 	republishPrefix = "troupe.members" // prefix of the subjects to which JetStream republishes changes
 	operationHeader = "KV-Operation"
 	operationDelete = "DEL"
+	deletedHeader   = "Troupe-Deleted" // when a member was deleted
 	// termGap bounds the number of changes of a deleted bucket that a node may have missed.
 	termGap = 1 << 20
 )
@@ -70,6 +73,18 @@ func (c *bucketClient) remove(ctx context.Context, key string, at uint64) (uint6
 	return c.write(ctx, key, deletion(), at)
 }
 
+// removeMember deletes a member that is at a revision. The deletion has its record and the time, for nodes
+// that join later.
+func (c *bucketClient) removeMember(ctx context.Context, member *messages.Member, at uint64) (uint64, error) {
+	value, key := deletion(), memberKey(member.GetName())
+	value.Header.Set(deletedHeader, c.rt.Now().Format(time.RFC3339Nano))
+	var err error
+	if value.Data, err = strict.Marshal(member); err != nil {
+		return 0, fmt.Errorf("key %s: %w", key, err)
+	}
+	return c.write(ctx, key, value, at)
+}
+
 // deletion returns the value that deletes a key.
 func deletion() bucket.Value {
 	return bucket.Value{Header: nats.Header{operationHeader: {operationDelete}}}
@@ -101,7 +116,12 @@ func (c *bucketClient) get(ctx context.Context, key string) (entry, error) {
 // decodeEntry decodes a revision. It logs a value that cannot be decoded and returns it as deleted.
 func (c *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
 	if header.Get(operationHeader) != "" {
-		return entry{key: key, revision: revision, firstSeen: c.rt.Now()}
+		e := entry{key: key, revision: revision, firstSeen: c.rt.Now()}
+		deleted, err := time.Parse(time.RFC3339Nano, header.Get(deletedHeader))
+		if last, bad := decode(key, revision, data, e.firstSeen); err == nil && bad == nil {
+			e.last, e.deleted = last.member, deleted
+		}
+		return e
 	}
 	e, err := decode(key, revision, data, c.rt.Now())
 	if err != nil {

@@ -16,30 +16,38 @@ const departedRetention = 10 * time.Minute
 // Departed is a member that left the cluster or was lost, as its state shows.
 type Departed struct {
 	Member   *messages.Member
-	LastSeen time.Time // time of the last renewal that this node saw
+	LastSeen time.Time // time of the last renewal that this node saw, or of the member's deletion
 	since    time.Time
 }
 
 // departed holds the recently departed members by name.
 type departed map[string]Departed
 
-// observe records the change of a key from before to after. It forgets a departed member when a
+// observe records the change of a key from before to after. A node that has just joined learns from a
+// deleted key of the member that departed before. observe forgets a departed member when a
 // live member has its name.
 func (d departed) observe(before, after entry, now time.Time) {
 	if after.member != nil {
 		delete(d, after.member.GetName())
 		return
 	}
-	if before.member == nil {
-		return
+	gone, seen := before.member, before.firstSeen
+	if gone == nil {
+		if gone = after.last; gone == nil || d[gone.GetName()].Member != nil {
+			return
+		}
+		if seen = after.deleted; seen.After(now) { // the clocks differ
+			seen = now
+		}
+		now = seen
 	}
-	m := proto.CloneOf(before.member)
+	m := proto.CloneOf(gone)
 	if m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING {
 		m.State = messages.MemberState_MEMBER_STATE_LEFT
 	} else {
 		m.State = messages.MemberState_MEMBER_STATE_LOST
 	}
-	d[m.GetName()] = Departed{Member: m, LastSeen: before.firstSeen, since: now}
+	d[m.GetName()] = Departed{Member: m, LastSeen: seen, since: now}
 }
 
 // list returns the members within departedRetention, ordered by name, and forgets the others.
@@ -56,8 +64,7 @@ func (d departed) list(now time.Time) []Departed {
 	return all
 }
 
-// Departed returns the members that left or were lost in the last ten minutes as far as this node
-// saw it, ordered by name.
+// Departed returns the members that left or were lost in the last ten minutes, ordered by name.
 func (m *Members) Departed() []Departed {
 	m.mu.Lock()
 	defer m.mu.Unlock()

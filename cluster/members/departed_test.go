@@ -104,3 +104,25 @@ func TestRenewalsFailingSince(t *testing.T) {
 	c.tick(at(20000))
 	check(20001, false)
 }
+
+// TestDepartedBeforeJoin checks that a node knows the members that left or were lost before it joined.
+func TestDepartedBeforeJoin(t *testing.T) {
+	s := startServer(t)
+	nodes := s.joinVigilant("a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	if err := b.SetLeaving(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := c.Self().GetAddress()
+	c.crash()
+	want := []string{"b MEMBER_STATE_LEFT", "c MEMBER_STATE_LOST"}
+	a.until("both are known to be gone", func() bool { return slices.Equal(stateOf(a.Departed()), want) })
+	late := s.join("d")
+	late.until("both are known to be gone", func() bool { return slices.Equal(stateOf(late.Departed()), want) })
+	if lost := late.Departed()[1]; time.Since(lost.LastSeen) > time.Minute || lost.Member.GetAddress() != address {
+		t.Errorf("c was last seen at %s, with address %q, want %q", lost.LastSeen, lost.Member.GetAddress(), address)
+	}
+}

@@ -17,6 +17,9 @@
 //     the bucket is lost and recreated, because revisions start at the creation time.
 //   - Revisions of a key are applied in order, however they arrive.
 //
+// The deletion of a member has its last record and the time. A node that joins later learns from it who
+// departed before.
+//
 // Keys have no TTL: a server that was down for longer than a TTL would delete all members when it
 // comes back.
 package members

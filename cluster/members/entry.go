@@ -23,6 +23,9 @@ type entry struct {
 	member    *messages.Member
 	lease     *messages.Lease
 	firstSeen time.Time // time at which this revision was first seen
+
+	last    *messages.Member // of a deleted member: its last record; nil: not known
+	deleted time.Time        // likewise: when it was deleted
 }
 
 // equal reports whether two revisions of a key have the same content.

@@ -149,7 +149,7 @@ func (m *Members) Leave(ctx context.Context) error {
 // deleteOwnRecord deletes the node's record, even if the reply to its last renewal was lost.
 func (m *Members) deleteOwnRecord(ctx context.Context, self *messages.Member, at uint64) error {
 	for {
-		revision, err := m.kv.remove(ctx, memberKey(self.GetName()), at)
+		revision, err := m.kv.removeMember(ctx, self, at)
 		if err == nil {
 			m.update(entry{key: memberKey(self.GetName()), revision: revision, firstSeen: m.now()})
 			return nil

@@ -304,7 +304,7 @@ func (m *Members) expireSilent() {
 func (m *Members) deleteMember(e entry, now time.Time) {
 	ctx, cancel := m.requestContext()
 	defer cancel()
-	revision, err := m.kv.remove(ctx, e.key, e.revision)
+	revision, err := m.kv.removeMember(ctx, e.member, e.revision)
 	switch {
 	case err == nil:
 		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.firstSeen)).Msg("member declared dead")
