@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,26 +65,36 @@ func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, 
 
 // Put implements bucket.KeyValue.
 func (g guarded) Put(ctx context.Context, key string, value []byte) (uint64, error) {
-	return g.write(key, func() (uint64, error) { return g.KeyValue.Put(ctx, key, value) })
+	return g.write(ctx, key, func() (uint64, error) { return g.KeyValue.Put(ctx, key, value) })
 }
 
 // Create implements bucket.KeyValue.
 func (g guarded) Create(ctx context.Context, key string, value []byte) (uint64, error) {
-	return g.write(key, func() (uint64, error) { return g.KeyValue.Create(ctx, key, value) })
+	return g.write(ctx, key, func() (uint64, error) { return g.KeyValue.Create(ctx, key, value) })
 }
 
 // Update implements bucket.KeyValue.
 func (g guarded) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	return g.write(key, func() (uint64, error) { return g.KeyValue.Update(ctx, key, value, revision) })
+	return g.write(ctx, key, func() (uint64, error) { return g.KeyValue.Update(ctx, key, value, revision) })
 }
 
 // Delete implements bucket.KeyValue.
 func (g guarded) Delete(ctx context.Context, key string, revision uint64) error {
-	_, err := g.write(key, func() (uint64, error) { return 0, g.KeyValue.Delete(ctx, key, revision) })
+	_, err := g.write(ctx, key, func() (uint64, error) {
+		if err := g.KeyValue.Delete(ctx, key, revision); err != nil {
+			return 0, err
+		}
+		info, err := g.store.client.Info(ctx, Bucket)
+		if err != nil { // the key is deleted
+			return math.MaxUint64, nil
+		}
+		return info.State.LastSeq, nil
+	})
 	return err
 }
 
-func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
+// write makes a change, which returns its revision or a later one.
+func (g guarded) write(ctx context.Context, key string, do func() (uint64, error)) (uint64, error) {
 	if err := g.problem(); err != nil {
 		return 0, err
 	}
@@ -91,8 +102,20 @@ func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
 		return 0, newFailure(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
 			"this node is not connected to NATS; nothing was changed; retry when it is connected")
 	}
+	before := g.store.mirror.lastRevision()
 	revision, err := do()
+	if err == nil && revision <= before && g.store.replicas <= 1 {
+		return 0, g.store.rolledBack(ctx, key)
+	}
 	return revision, writeError(key, err)
+}
+
+// rolledBack restores a bucket that gave a change of a key a revision that another change had before.
+// It has lost its last revisions, one of which may replace the change now.
+func (s *Store) rolledBack(ctx context.Context, key string) error {
+	return newFailure(messages.Reason_REASON_OUTCOME_UNKNOWN, s.ensureRestored(ctx),
+		"outcome unknown: the store has lost its last changes, and key %s was changed before they were restored; "+
+			"read it again", key)
 }
 
 // readError adds a reason to the error of a read that was not answered.
