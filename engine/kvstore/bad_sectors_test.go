@@ -28,7 +28,6 @@ func TestUnreadableSectors(t *testing.T) {
 	if err := f.Read(t.Context(), 0, testHash(0), make([]byte, testBytes)); err != nil {
 		t.Error(err)
 	}
-	f.slabs = make([]slab, f.cut.Count)
 	f.scan()
 	if held := f.Held(); len(held) != 1 || held[0].Hash != testHash(0) || f.UnreadSectors() != 2 {
 		t.Errorf("held %v, %d sectors were not read", held, f.UnreadSectors())

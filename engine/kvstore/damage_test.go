@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/kv"
+	"troupe/testkit"
 )
 
 // writerEnv makes the test binary a process that writes blocks to the named file until it is
@@ -56,12 +57,14 @@ func writeForever(path string) {
 	if err != nil {
 		panic(err)
 	}
-	first := 0
-	for _, h := range f.Held() { // continue where the last writer was killed
-		for n := range 1 << 16 {
-			if testHash(n) == h.Hash {
-				first = max(first, n+1)
-			}
+	held := make(map[kv.Hash]bool)
+	for _, h := range f.Held() {
+		held[h.Hash] = true
+	}
+	first, found := 0, 0
+	for n := 0; found < len(held); n++ { // continue where the last writer was killed
+		if held[testHash(n)] {
+			first, found = n+1, found+1
 		}
 	}
 	for n := first; ; n++ {
@@ -299,9 +302,11 @@ func TestOpenRejectsFile(t *testing.T) {
 	}
 	large := cfg
 	large.Slabs.Count = math.MaxInt32 / 7 // 8 TiB
-	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "free disk space") {
-		t.Errorf("too large for the disk: %v", err)
-	}
+	testkit.Allocates(t, 1<<20, func() {
+		if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "free disk space") {
+			t.Errorf("too large for the disk: %v", err)
+		}
+	})
 	large.Slabs.Count++
 	if _, err := OpenFile(large); err == nil || !strings.Contains(err.Error(), "too many slots") {
 		t.Errorf("too large at all: %v", err)

@@ -88,10 +88,10 @@ func (cfg FileConfig) complete() (FileConfig, error) {
 // Bytes returns the size of the file.
 func (cfg FileConfig) Bytes() int64 { return sector + int64(cfg.Slabs.Count)*int64(cfg.Slabs.Bytes) }
 
-// newFile returns a File without blocks.
+// newFile returns a File without slabs, which scan adds: a file that is refused has none.
 func newFile(cfg FileConfig, disk Disk) *File {
 	f := &File{
-		table:     table{cut: cfg.Slabs, slabs: make([]slab, cfg.Slabs.Count)},
+		table:     table{cut: cfg.Slabs},
 		cfg:       cfg,
 		disk:      disk,
 		buffers:   make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2),
@@ -217,6 +217,7 @@ func hasSpace(file *os.File, bytes int64) error {
 // scan reads the names of all slabs and the headers of their slots. Unreadable ones count as
 // absent.
 func (f *File) scan() {
+	f.slabs = make([]slab, f.cut.Count)
 	latest, unread := make([]uint64, f.cfg.Depth), make([]int, f.cfg.Depth)
 	var readers sync.WaitGroup
 	for r := range f.cfg.Depth {
