@@ -1,22 +1,29 @@
 package main
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
-// build builds the test of a package with the changes, numbered from 1. Changes that do not compile
-// are replaced by the next ones of the queue. It returns the changes that are in the test.
-func build(dir, pkg, binary string, queue []change, count int) (in []change, err error) {
+// build builds the test of the simulation with the changes, numbered from 1. Changes that do not
+// compile are replaced by the next ones of the queue. It returns the changes that are in the test.
+func build(dir string, queue []change, count int) (in []change, err error) {
 	in = append(in, queue[:min(count, len(queue))]...)
 	rest := queue[len(in):]
 	for range 20 {
-		out, err := compile(dir, pkg, binary, in)
+		if err := writeOverlay(dir, in); err != nil {
+			return nil, err
+		}
+		out, err := compile(dir, simulation, simulationTest(dir))
 		if err == nil {
 			return in, nil
 		}
@@ -38,9 +45,26 @@ func build(dir, pkg, binary string, queue []change, count int) (in []change, err
 	return nil, fmt.Errorf("the changes do not compile")
 }
 
-// compile builds the test with changes.
-func compile(dir, pkg, binary string, changes []change) (out []byte, err error) {
+// simulation is the folder of the simulation.
+const simulation = "testkit/dst"
+
+func simulationTest(dir string) string { return filepath.Join(dir, "dst.test") }
+
+// overlay is the file that lets the go command read the changed files.
+const overlay = "overlay.json"
+
+// compile builds the test of a folder with the changes of the overlay.
+func compile(dir, folder, binary string) (out []byte, err error) {
+	return exec.Command("go", "test", "-c", "-p", "2", "-ldflags=-w -s", "-overlay", filepath.Join(dir, overlay),
+		"-o", binary, "./"+folder).CombinedOutput()
+}
+
+// writeOverlay writes the changed files and the overlay.
+func writeOverlay(dir string, changes []change) error {
 	byPath := make(map[string]map[int]change)
+	for _, h := range hooks {
+		byPath[h.path] = make(map[int]change)
+	}
 	for i, c := range changes {
 		if byPath[c.path] == nil {
 			byPath[c.path] = make(map[int]change)
@@ -51,27 +75,33 @@ func compile(dir, pkg, binary string, changes []change) (out []byte, err error) 
 	for path, of := range byPath {
 		changed, err := apply(path, of)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		full, err := filepath.Abs(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		replace[full] = filepath.Join(dir, strconv.Itoa(len(replace))+".go")
+		replace[full] = filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
 		if err := os.WriteFile(replace[full], changed, 0o600); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
-		return nil, err
+	return os.WriteFile(filepath.Join(dir, overlay), data, 0o600)
+}
+
+// hashOf returns a hash of a file.
+func hashOf(path string) (hash string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
 	}
-	return exec.Command("go", "test", "-c", "-p", "2", "-ldflags=-w -s", "-overlay", file, "-o", binary, pkg).
-		CombinedOutput()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return fmt.Sprintf("%x", h.Sum(nil)[:6]), cmp.Or(err, f.Close())
 }
 
 var position = regexp.MustCompile(`(?m)^(?:\./)?([\w./-]+\.go):(\d+)(?::\d+)?: `)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -50,11 +51,21 @@ func around(from, to int, before, after string) []edit {
 	return []edit{{from, before, false, to - from}, {to, after, true, to - from}}
 }
 
-// apply returns the file at a path with numbered changes to it. Lines keep their numbers.
+// apply returns the file at a path with its hooks and numbered changes to it; a file has either hooks or
+// changes. Lines keep their numbers.
 func apply(path string, changes map[int]change) ([]byte, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	for _, h := range hooks {
+		if h.path != path {
+			continue
+		}
+		if bytes.Count(source, []byte(h.after)) != 1 {
+			return nil, fmt.Errorf("%s: there is no %q", path, h.after)
+		}
+		source = bytes.Replace(source, []byte(h.after), []byte(h.after+h.text), 1)
 	}
 	return insert(source, changes), nil
 }

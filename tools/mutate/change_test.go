@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,5 +144,17 @@ func TestCulprits(t *testing.T) {
 	bad := culprits([]byte("# troupe/core/p\ncore/p/b.go:4:2: undefined: x\n"), all)
 	if bad[0] || !bad[1] {
 		t.Errorf("culprits: %v, want only the second", bad)
+	}
+}
+
+// TestEquivalent checks that listed changes are left out wherever they are in their file.
+func TestEquivalent(t *testing.T) {
+	_, all := changesOf(t)
+	left, err := withoutEquivalent(all, "# why\ncore/p/p.go | drop m.unpin(e.id) | it has no reader\n")
+	if err != nil || len(left) != len(all)-1 || slices.ContainsFunc(left, func(c change) bool { return c.line == 29 }) {
+		t.Errorf("%d of %d changes are left: %v", len(left), len(all), err)
+	}
+	if _, err := withoutEquivalent(all, "core/p/p.go | drop m.unpin(e.id)"); err == nil {
+		t.Error("a change without a reason is accepted")
 	}
 }

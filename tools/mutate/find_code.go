@@ -48,18 +48,18 @@ func (f *finder) effects(lit *ast.CompositeLit) {
 func (f *finder) check(s *ast.IfStmt) {
 	if s.Else == nil && len(s.Body.List) > 0 && leaves(s.Body.List[len(s.Body.List)-1]) &&
 		!logs.MatchString(f.text(s.Cond)) && !strings.Contains(f.text(s.Cond), "err != nil") {
-		f.add(dropCheck, s.Cond, "(!mutant.On(#) && (", "))", "drop the check of %s", f.short(s.Cond))
+		f.add(dropCheck, s.Cond, "mutant.And(#, ", ")", "drop the check of %s", f.short(s.Cond))
 	}
 	b, ok := s.Cond.(*ast.BinaryExpr)
 	if !ok || b.Op != token.LAND && b.Op != token.LOR {
 		return
 	}
 	for _, half := range []ast.Expr{b.X, b.Y} {
-		before := "(mutant.On(#) || ("
+		before := "mutant.Or(#, "
 		if b.Op == token.LOR {
-			before = "(!mutant.On(#) && ("
+			before = "mutant.And(#, "
 		}
-		f.add(dropCheck, half, before, "))", "drop %s of %s", f.short(half), f.short(b))
+		f.add(dropCheck, half, before, ")", "drop %s of %s", f.short(half), f.short(b))
 	}
 }
 
@@ -81,8 +81,8 @@ func (f *finder) comparison(b *ast.BinaryExpr) {
 	if !numbers.MatchString(f.text(b.X)) && !numbers.MatchString(f.text(b.Y)) || f.text(b.Y) == "nil" {
 		return
 	}
-	f.add(acceptStale, b, "(mutant.On(#) || (", "))", "%s always holds", f.short(b))
-	f.add(acceptStale, b, "(!mutant.On(#) && (", "))", "%s never holds", f.short(b))
+	f.add(acceptStale, b, "mutant.Or(#, ", ")", "%s always holds", f.short(b))
+	f.add(acceptStale, b, "mutant.And(#, ", ")", "%s never holds", f.short(b))
 }
 
 // statements finds the changes to a list of statements.

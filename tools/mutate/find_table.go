@@ -32,11 +32,10 @@ func (f *finder) table(lit *ast.CompositeLit) {
 			continue
 		}
 		at := f.fset.Position(row.Pos()).Line
-		c := len(f.found)
-		f.add(dropRow, lit, "mutant.Without(#, "+itoa(i)+", ", ")", "drop row %s", f.short(row))
-		f.found[c].line, f.found[c].last = at, at
+		f.addRow(dropRow, lit, at, "mutant.WithoutRow(#, "+itoa(i)+", ", "drop row %s", f.short(row))
 		if when := cell(e, fields, "when"); when != nil && !always(f.text(when)) {
-			f.add(dropGuard, when, "mutant.Zero(#, ", ")", "drop guard %s of row %s", f.short(when), f.short(row))
+			f.addRow(dropGuard, lit, at, "mutant.Unguarded(#, "+itoa(i)+", ", "drop guard %s of row %s",
+				f.short(when), f.short(row))
 		}
 		to := cell(e, fields, "to")
 		if to == nil || unchanged(f.text(to)) {
@@ -45,11 +44,19 @@ func (f *finder) table(lit *ast.CompositeLit) {
 		own := f.text(to)
 		for j := range next { // the next different one
 			if other := next[(i+j)%len(next)]; other != own {
-				f.add(changeNext, to, "mutant.Pick(#, "+other+", ", ")", "enter %s in row %s", other, f.short(row))
+				f.addRow(changeNext, lit, at, "mutant.Entering(#, "+itoa(i)+", "+other+", ", "enter %s in row %s",
+					other, f.short(row))
 				break
 			}
 		}
 	}
+}
+
+// addRow records a change to a row of a table, which is in a line of the file.
+func (f *finder) addRow(k kind, table ast.Node, line int, before, format string, args ...any) {
+	f.add(k, table, before, ")", format, args...)
+	c := &f.found[len(f.found)-1]
+	c.line, c.last = line, line
 }
 
 // rowType returns the name of the type of a table's rows.

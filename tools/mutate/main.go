@@ -5,16 +5,15 @@
 //
 //	go run ./tools/mutate -seed 1 -n 60
 //
-// The files themselves are not changed.
+// One pass without a change shows which runs reach which changes; each change is tried in those only, the
+// likely ones first, until one fails. If none does, the tests of the changed package are run. The files
+// themselves are not changed.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,26 +21,26 @@ import (
 
 // folders have the protocols of the cluster.
 const folders = "core/session,core/deployment,core/leadership,core/replica,core/migrate,core/restore,core/offload," +
-	"core/export,core/tier,core/remote,core/device,core/quarantine,core/router,core/lora,core/hbm,core/kv,core/batch," +
-	"actors/adapter,actors/exporter,actors/gpu,actors/kvblock,actors/planner,actors/model/deployment," +
-	"actors/model/replica,actors/model/replica/copier,actors/model/replica/migration,actors/model/replica/tiering," +
-	"actors/model/replicaset,actors/model/router,actors/model/session,actors/model/stepper"
-
-// notRuns are the tests of testkit/dst that repeat runs of others, or run no cluster.
-const notRuns = "^(TestSame.*|TestRegressions|TestSocket.*|TestTexts.*|TestStopString.*|TestSeedsAnd.*|TestShrink|" +
-	"TestCompare|TestAllTablesRun|TestBursts)$"
+	"core/export,core/tier,core/remote,core/device,core/quarantine,core/router,core/lora,core/hbm,core/kv," +
+	"core/batch,core/switching,core/preempt,core/wake,core/turns,core/hostcache,core/residency,core/planner," +
+	"core/restart,core/health,actors/adapter,actors/exporter,actors/gpu,actors/hostcache,actors/kvblock," +
+	"actors/planner,actors/model/deployment,actors/model/replica,actors/model/replica/copier," +
+	"actors/model/replica/migration,actors/model/replica/tiering,actors/model/replicaset,actors/model/router," +
+	"actors/model/session,actors/model/stepper"
 
 // options are the flags.
 type options struct {
 	seed    uint64
 	count   int
 	seeds   int
-	timeout time.Duration
+	limit   time.Duration
 	in      []string
 	only    []int
 	list    bool
 	own     bool
-	runs    string
+	keep    bool
+	dir     string
+	workers int
 }
 
 func main() {
@@ -49,10 +48,12 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "`seed` that selects the changes")
 	flag.IntVar(&o.count, "n", 60, "`number` of changes")
 	flag.IntVar(&o.seeds, "seeds", 25, "`number` of runs with faults")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "`time` after which a test counts as failed")
+	flag.DurationVar(&o.limit, "limit", time.Minute, "processor `time` for the runs with one change")
 	flag.BoolVar(&o.list, "list", false, "list the changes and run nothing")
 	flag.BoolVar(&o.own, "own", true, "run the tests of a survivor's own package")
-	flag.StringVar(&o.runs, "run", "", "`regexp` of the tests of testkit/dst that are run; empty: all with a cluster")
+	flag.BoolVar(&o.keep, "keep", false, "keep what earlier builds of the tests have found")
+	flag.StringVar(&o.dir, "dir", ".bin/mutate", "`folder` for tests and for results, with which a later call goes on")
+	flag.IntVar(&o.workers, "p", 2, "`number` of changes that are tried at a time")
 	in := flag.String("in", folders, "comma-separated `folders` whose files are changed, without their tests")
 	only := flag.String("only", "", "comma-separated `numbers` of changes that are tried")
 	flag.Parse()
@@ -80,6 +81,9 @@ func run(o options) error {
 		if err != nil {
 			return err
 		}
+		if changes, err = withoutEquivalent(changes, equivalentText); err != nil {
+			return err
+		}
 		byFolder = append(byFolder, changes)
 	}
 	all := queue(o.seed, byFolder)
@@ -89,66 +93,18 @@ func run(o options) error {
 		}
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "mutate")
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return err
+	}
+	m, err := prepare(o, all)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	t := &test{binary: filepath.Join(dir, "dst.test"), dir: "testkit/dst", timeout: o.timeout,
-		args: []string{"-test.run=" + o.runs, "-test.skip=" + notRuns, "-test.v", "-test.failfast", "-first",
-			"-brief=3", "-seeds=" + strconv.Itoa(o.seeds)}}
-	in, err := build(dir, "./testkit/dst", t.binary, all, o.count)
+	outcomes, err := m.all(o)
 	if err != nil {
 		return err
-	}
-	if err := t.baseline(); err != nil {
-		return err
-	}
-	var outcomes []outcome
-	for i, c := range in {
-		if len(o.only) > 0 && !slices.Contains(o.only, i+1) {
-			continue
-		}
-		result, err := t.try(i+1, c)
-		if err != nil {
-			return err
-		}
-		how := "found in run " + strconv.Itoa(result.runs)
-		if !result.found {
-			if o.own {
-				result.own = ownTest(dir, i+1, in)
-			}
-			how = "SURVIVED, " + result.course()
-		}
-		outcomes = append(outcomes, result)
-		fmt.Printf("%3d %-24s %5.1fs %-7s %s  %s\n", i+1, how, result.took.Seconds(), c.kind, c, result.by+result.own)
 	}
 	fmt.Println()
-	summary(os.Stdout, o.seed, outcomes)
+	summary(os.Stdout, o.seed, m.parts, outcomes)
 	return nil
-}
-
-var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
-
-// ownTest runs the tests of a changed package with the change of a number, and returns the first
-// that fails.
-func ownTest(dir string, n int, in []change) string {
-	folder := filepath.Dir(in[n-1].path)
-	binary := filepath.Join(dir, "own.test")
-	if _, err := compile(dir, "./"+folder, binary, in); err != nil {
-		return "" // its tests need files that are changed
-	}
-	t := &test{binary: binary, dir: folder, timeout: time.Minute, args: []string{"-test.failfast"}}
-	out, timedOut, err := t.run(n)
-	switch failed := failedTest.FindStringSubmatch(out); {
-	case err == nil:
-		return ""
-	case failed != nil:
-		return failed[1]
-	case timedOut:
-		return "a test never ends"
-	case strings.Contains(out, "panic"):
-		return "a test panics"
-	}
-	return "a test fails"
 }
