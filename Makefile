@@ -13,8 +13,8 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
-.PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
-.PHONY: rolling rounds sim nats
+.PHONY: race repeat fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
+.PHONY: rolling rounds interleavings sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,9 +35,9 @@ run: build ## run one node with the shipped model and request a completion
 # Packages in which goroutines share memory, the longest first so that none is left over at the end.
 # CONTRIBUTING.md says what the others have instead. The race detector would delay the exit of every
 # process by a second.
-RACE := ./node ./actors/... ./cluster/... ./cmd/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
-	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/chaos \
-	./testkit/clock ./testkit/cluster
+RACE := ./node ./testkit/cluster ./testkit/chaos ./cmd/... ./cluster/... ./actors/... ./control/... ./cuda/driver \
+	./cuda/host ./cuda/telemetry ./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... \
+	./observe/... ./testkit/clock
 
 # Packages tested at once. Many tests wait for processes, disks and leases, so that one for each core
 # would leave cores idle.
@@ -46,6 +46,14 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test: ## run all tests, those in which goroutines share memory under the race detector
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -p $(PACKAGES) -timeout 20m $(RACE)
 	go test -vet=off -p $(PACKAGES) -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
+
+# Runs of make repeat, and what it runs: all tests, or those of the packages in PKGS.
+REPEAT = $(if $(filter file,$(origin N)),10,$(N))
+PKGS ?=
+repeat: ## run make test N (10) times uncached, every second time with all cores busy; PKGS="./cmd/node ...": only these
+	go build -o $(BIN)/repeat ./tools/repeat
+	GOFLAGS=-count=1 GORACE=atexit_sleep_ms=0 $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
+	$(if $(PKGS),go test -vet=off -race -p $(PACKAGES) -timeout 40m $(PKGS),$(MAKE) test)
 
 race: ## run all tests under the race detector
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
@@ -122,6 +130,12 @@ ROUNDS ?= 1000
 rounds: ## park and activate a model ROUNDS (1000) times, and check that nothing grows
 	go test -count=1 -v -timeout 0 -run '^TestRoundsLeaveNothing$$' ./testkit/identity -rounds $(ROUNDS)
 
+SHARING := switching wake residency preempt replica turns hostcache deployment session
+INTERLEAVINGS ?= 1000000
+interleavings: ## check the invariants of the machines of sharing in INTERLEAVINGS (1,000,000) random runs
+	go test -count=1 -timeout 0 -p 1 -run '^TestInvariants$$' $(SHARING:%=./core/%) \
+	  -rapid.checks=$$(( ($(INTERLEAVINGS) + $(words $(SHARING)) - 1) / $(words $(SHARING)) ))
+
 SEEDS ?= 500
 FROM ?= 1
 FAULTS ?= 14
@@ -131,7 +145,7 @@ dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, wi
 
 N ?= 60
 MUTATE_SEED = $(if $(filter 0,$(SEED)),1,$(SEED))
-mutate: ## make N (60) protocol-breaking changes that SEED (1) selects, and show which runs of dst find them
+mutate: ## make N (60) protocol-breaking changes that SEED (1) selects; show which runs or tests find each
 	go run ./tools/mutate -n $(N) -seed $(MUTATE_SEED)
 
 DAMAGED ?= 500
