@@ -40,6 +40,8 @@ type Info struct {
 	Weights DType
 	// StreamBytes is the device memory that a stream allocates for itself at its first MatMul.
 	StreamBytes int64
+	// Graphs is set if it is faster to launch a graph than its kernels one by one.
+	Graphs bool
 }
 
 // Device is a GPU or the software device. Optional features are separate interfaces, such as

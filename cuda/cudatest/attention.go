@@ -132,3 +132,33 @@ func (c *cache) mean(q []float32, r row, head, window int) []float64 {
 	}
 	return out
 }
+
+// paddingRows checks that rows of padding store nothing and have output 0, and that they change no other row.
+func (b *bench) paddingRows(h heads) {
+	b.Helper()
+	c, rows, wide := b.store(h, 4), everywhere(), h.query*h.dim
+	q := b.random(len(rows) * wide)
+	want := b.look(c, q, rows, 0)
+	bytes := int(c.layout.Blocks) * int(c.layout.BlockBytes) / 4
+	before := b.get(c.layout.Arena, bytes)
+	b.launch(kernels.StoreKV{
+		K: put(b, b.random(2*h.kv*h.dim)), V: put(b, b.random(2*h.kv*h.dim)), Slots: put(b, []int32{-1, -1}), N: 2,
+		KV: c.layout,
+	})
+	for i, x := range b.get(c.layout.Arena, bytes) {
+		if math.Float32bits(x) != math.Float32bits(before[i]) {
+			b.Fatalf("a row of padding changes element %d of the arena", i)
+		}
+	}
+	for i := range rows {
+		if i%3 == 1 || i == len(rows)-1 {
+			rows[i].sequence = -1
+			clear(want[i*wide : (i+1)*wide])
+		}
+	}
+	for i, x := range b.look(c, q, rows, 0) {
+		if math.Float32bits(x) != math.Float32bits(want[i]) {
+			b.Fatalf("row %d with padding beside it: element %d is %v, want %v", i/wide, i%wide, x, want[i])
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 // badArguments: missing, short or misaligned arrays are faults.
 func badArguments(t *testing.T, d cuda.Device) {
 	b := newBad(t, d)
-	outside, overlong := b.look(0, 0, 0), b.look(0, 0, 0)
+	outside, overlong := b.look(0, 0, 0), b.look(0, 0, 999)
 	outside.KV.ValueOffset = 4 * 3 * dim
 	overlong.KV.Blocks = 1000
 	b.faults(map[string]cuda.Op{
@@ -32,7 +32,7 @@ func badArguments(t *testing.T, d cuda.Device) {
 		"misaligned":            kernels.RMSNorm{Out: b.small, In: b.big + 2, Weight: b.small, N: 1, Dim: dim},
 		"row past the tables":   b.look(1, 0, 0),
 		"values past the block": outside,
-		"arena past its memory": overlong,
+		"block without memory":  overlong,
 		"blocks of half elements": kernels.GatherBlocks{
 			Out:         b.small,
 			Arena:       b.big,
@@ -77,7 +77,8 @@ func badIndices(t *testing.T, d cuda.Device) {
 		"negative block":          b.look(0, 3, -1),
 		"position past the table": b.look(0, 4, 0),
 		"negative position":       b.look(0, -1, 0),
-		"negative row":            b.look(-1, 0, 0),
+		"row before padding":      b.look(-2, 0, 0),
+		"slot before padding":     kernels.StoreKV{K: b.small, V: b.small, Slots: b.ints(-2), N: 1, KV: b.kv},
 		"block past those gathered": kernels.GatherBlocks{
 			Out:         b.small,
 			Arena:       b.big,

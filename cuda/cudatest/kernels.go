@@ -34,6 +34,8 @@ func kernelsAgainstFloat64(t *testing.T, d cuda.Device) {
 	b.attend(heads{8, 2, 128}, 16, 0)
 	b.attend(heads{2, 2, 128}, 16, 0)
 	b.attend(heads{2, 1, 160}, 16, 0)
+	b.paddingRows(heads{6, 2, 32})
+	b.paddingRows(heads{2, 2, 10})
 	for _, h := range []heads{{3, 3, 8}, {2, 2, 10}, {1, 1, 128}} {
 		b.rope(h.query, h.dim)
 	}

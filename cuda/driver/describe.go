@@ -37,7 +37,8 @@ func (l *Library) describeDevice(index int) (info cuda.Info, handle uintptr, err
 	)
 	info = cuda.Info{
 		Index: index, Name: text(name[:]), MemoryBytes: int64(*memory), Simulated: l.Fake.at != 0, Weights: cuda.F32,
-		UUID: fmt.Sprintf("GPU-%x-%x-%x-%x-%x", uuid[:4], uuid[4:6], uuid[6:8], uuid[8:10], uuid[10:]),
+		Graphs: l.CaptureBegin.at != 0 && l.CaptureEnd.at != 0 && l.GraphInstantiate.at != 0 && l.GraphLaunch.at != 0,
+		UUID:   fmt.Sprintf("GPU-%x-%x-%x-%x-%x", uuid[:4], uuid[4:6], uuid[6:8], uuid[8:10], uuid[10:]),
 	}
 	switch major := l.fact(handle, computeMajor); {
 	case major >= 8:

@@ -58,6 +58,15 @@ func (l *Library) failure(op string, result int) error {
 	return &cuda.Fault{Op: op, Reason: text, Code: result, Name: name, Lost: slices.Contains(lasting, result)}
 }
 
+// peerFailure is like failure for the result of another device, whose loss is not that of the caller's.
+func (l *Library) peerFailure(op string, result int) error {
+	err := l.failure(op, result)
+	if fault := (*cuda.Fault)(nil); errors.As(err, &fault) {
+		fault.Lost = false
+	}
+	return err
+}
+
 func (l *Library) describe(result int) (name, text string) {
 	name, text = l.text(l.ErrorName, result), l.text(l.ErrorString, result)
 	if name == "" {

@@ -55,11 +55,14 @@ func (d *device) EnablePeer(other cuda.Device) error {
 	return err
 }
 
-// CopyPeer implements cuda.PeerCopier.
+// CopyPeer implements cuda.PeerCopier. The loss of the other device is not that of the stream's own.
 func (s *stream) CopyPeer(dst cuda.Ptr, from cuda.Device, src cuda.Ptr, bytes int64) error {
 	p, err := s.dev.peer(from)
 	if err != nil {
 		return err
+	}
+	if lost := p.usable(); lost != nil {
+		return fmt.Errorf("cuda: GPU %d copies from GPU %d: %v", s.dev.info.Index, p.info.Index, lost)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,9 +113,20 @@ func (s *stream) flush() error {
 	s.list.run()
 	s.list.n, s.arguments = 1, s.arguments[:0]
 	if s.list.result != success {
-		s.fault = s.dev.failed(s.ops[s.list.done], s.list.result)
+		s.fault = s.failed(s.list.done, s.list.result)
 	}
 	return s.fault
+}
+
+// failed returns the error for the result of a command. A copy from another device can fail because of
+// that device: as long as the stream's own context works, its device is not lost.
+func (s *stream) failed(n, result int) error {
+	if s.commands[n].fn == s.dev.lib.CopyPeer.at {
+		if _, own := cross(s.crossing(s.dev.lib.StreamQuery, s.handle)); own == success || own == notReady {
+			return fmt.Errorf("cuda: the other device: %w", s.dev.lib.peerFailure(s.ops[n], result))
+		}
+	}
+	return s.dev.failed(s.ops[n], result)
 }
 
 // Sync implements cuda.Stream.

@@ -133,6 +133,26 @@ func (m *memory) Bytes(p cuda.Ptr, n int64) []byte {
 	return b
 }
 
+// Prefix implements kernels.Memory.
+func (m *memory) Prefix(p cuda.Ptr, n int64) []byte {
+	ranges := m.all()
+	at, ok := slices.BinarySearchFunc(ranges, p, compare)
+	if !ok {
+		at-- // the allocation that starts before p
+	}
+	if at < 0 || n <= 0 || p >= ranges[at].end() {
+		return nil
+	}
+	first, end := &ranges[at].bytes[p-ranges[at].start], ranges[at].end()
+	for at++; at < len(ranges) && end < p.Offset(n); at++ {
+		if ranges[at].start != end || ranges[at].mapped == nil || ranges[at-1].mapped == nil {
+			break
+		}
+		end = ranges[at].end()
+	}
+	return unsafe.Slice(first, min(n, int64(end-p)))
+}
+
 // locked returns b if it is in m, which is the host memory of a device.
 func (m *memory) locked(b []byte) []byte {
 	found, ok := m.find(address(b), int64(len(b)))

@@ -2,11 +2,17 @@ package kernels
 
 import "math"
 
+// padding is the slot and the sequence of a row that belongs to no sequence.
+const padding = -1
+
 func (m machine) storeKV(op StoreKV) {
 	n, dim := int(op.N), int(op.KV.KVHeads)*int(op.KV.HeadDim)
 	k, v := m.f32(op.K, n*dim), m.f32(op.V, n*dim)
 	kv := m.arena(op.KV)
 	for i, slot := range m.i32(op.Slots, n) {
+		if slot == padding {
+			continue
+		}
 		at := index("slot", slot, op.KV.Blocks*op.KV.BlockTokens)
 		keys, values := kv.block(int32(at) / op.KV.BlockTokens)
 		row := at % int(op.KV.BlockTokens) * dim
@@ -15,23 +21,28 @@ func (m machine) storeKV(op StoreKV) {
 	}
 }
 
-// arena is one layer's part of a KV arena.
+// arena is one layer's part of a KV arena. Only the first blocks need to have memory.
 type arena struct {
 	KVLayout
-	data []float32
+	data   []float32
+	mapped int32 // number of blocks with memory
 }
 
 func (m machine) arena(kv KVLayout) arena {
 	if kv.BlockBytes%4 != 0 || kv.KeyOffset%4 != 0 || kv.ValueOffset%4 != 0 {
 		panic("KV layout is not a multiple of the element size")
 	}
-	return arena{kv, m.f32(kv.Arena, int(kv.Blocks)*int(kv.BlockBytes/4))}
+	if kv.BlockBytes <= 0 || kv.Blocks < 0 {
+		panic("KV layout of negative size")
+	}
+	mapped := int64(len(m.mem.Prefix(kv.Arena, int64(kv.Blocks)*kv.BlockBytes))) / kv.BlockBytes
+	return arena{kv, m.f32(kv.Arena, int(mapped*(kv.BlockBytes/4))), int32(mapped)}
 }
 
 // block returns a block's keys and values, each [BlockTokens, KVHeads*HeadDim].
 func (a arena) block(i int32) (keys, values []float32) {
 	size := int(a.BlockBytes / 4)
-	all := a.data[index("block", i, a.Blocks)*size:][:size:size]
+	all := a.data[index("block", i, a.mapped)*size:][:size:size]
 	n := int(a.BlockTokens) * int(a.KVHeads) * int(a.HeadDim)
 	return all[a.KeyOffset/4:][:n], all[a.ValueOffset/4:][:n]
 }
@@ -57,6 +68,9 @@ func (m machine) attention(op Attention) {
 	}
 	sequences, longest := int32(0), int32(0)
 	for i, row := range a.rows {
+		if row == padding {
+			continue
+		}
 		index("row", row, math.MaxInt32)
 		index("position", a.positions[i], op.TableWidth*op.KV.BlockTokens)
 		sequences, longest = max(sequences, row+1), max(longest, a.positions[i])
@@ -91,6 +105,12 @@ type span struct{ lo, hi int }
 
 func (a *attention) spans() (spans []span) {
 	for lo := 0; lo < len(a.rows); {
+		if a.rows[lo] == padding {
+			width := int(a.Heads) * int(a.KV.HeadDim)
+			clear(a.out.data[lo*width:][:width])
+			lo++
+			continue
+		}
 		hi, most := lo+1, min(together, scoresBytes/4/a.group/int(a.positions[lo]+together))
 		for hi < len(a.rows) && hi-lo < most && a.rows[hi] == a.rows[lo] && a.positions[hi] == a.positions[hi-1]+1 {
 			hi++

@@ -15,6 +15,8 @@ func (*heap) Bytes(p cuda.Ptr, n int64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
 }
 
+func (h *heap) Prefix(p cuda.Ptr, n int64) []byte { return h.Bytes(p, n) }
+
 // address keeps s alive as long as h.
 func address[E any](h *heap, s []E) cuda.Ptr {
 	h.kept = append(h.kept, s)

@@ -84,14 +84,14 @@ type KVLayout struct {
 	BlockBytes  int64
 	KeyOffset   int64
 	ValueOffset int64
-	Blocks      int32 // blocks in the arena; a table entry outside is a fault
+	Blocks      int32 // table entries are below; one without memory is a fault
 	BlockTokens int32
 	KVHeads     int32
 	HeadDim     int32
 }
 
 // StoreKV writes one layer's new keys and values into their blocks. Row i goes to
-// slot Slots[i] = block*BlockTokens + offset.
+// slot Slots[i] = block*BlockTokens + offset. A row with slot -1 is padding and is not stored.
 type StoreKV struct {
 	K, V  cuda.Ptr // F32 [N, KVHeads*HeadDim]
 	Slots cuda.Ptr // I32 [N]
@@ -102,8 +102,9 @@ type StoreKV struct {
 // Attention is causal attention over paged keys and values, for prefill and decode. Row i of Q
 // belongs to sequence Rows[i], at Positions[i] = p, and sees positions [max(0, p-Window+1), p] of
 // that sequence, or all of [0, p] if Window is 0. The block of a position is
-// Tables[Rows[i]*TableWidth + position/BlockTokens]. Kwon et al., "Efficient Memory Management for
-// Large Language Model Serving with PagedAttention", 2023.
+// Tables[Rows[i]*TableWidth + position/BlockTokens]. If Rows[i] is -1, the row is padding and its
+// output is 0. Kwon et al., "Efficient Memory Management for Large Language Model Serving with
+// PagedAttention", 2023.
 type Attention struct {
 	Out        cuda.Ptr // F32 [N, Heads*HeadDim]
 	Q          cuda.Ptr // F32 [N, Heads*HeadDim]

@@ -12,6 +12,8 @@ import (
 type Memory interface {
 	// Bytes returns n bytes from p on. It panics if they are not all in one allocation.
 	Bytes(p cuda.Ptr, n int64) []byte
+	// Prefix returns the bytes from p on up to the first one without memory, at most n.
+	Prefix(p cuda.Ptr, n int64) []byte
 }
 
 // Workers splits work: it calls work on ranges that cover [0, n), possibly concurrently, and

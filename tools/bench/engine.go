@@ -97,6 +97,9 @@ func (memory) Bytes(p cuda.Ptr, n int64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
 }
 
+// Prefix implements kernels.Memory.
+func (m memory) Prefix(p cuda.Ptr, n int64) []byte { return m.Bytes(p, n) }
+
 func address(x []float32) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(x)))) }
 
 // multiplyAll returns a function that multiplies m rows with all matrices of the model, on one

@@ -114,6 +114,12 @@ template <int V, int H> DEVICE void attention(const Attention &op) {
   const int group = op.Heads / op.KV.KVHeads, parts = (group + H - 1) / H;
   const int kv_head = block_y() / parts, part = block_y() % parts * H;
   const int last = op.Positions[block_x()], first = op.Window > 0 && last >= op.Window ? last - op.Window + 1 : 0;
+  if (op.Rows[block_x()] == -1) { // padding
+    const int first_head = kv_head * group + part, n = smaller(H, group - part) * op.KV.HeadDim;
+    float *out = op.Out + ((long long)block_x() * op.Heads + first_head) * op.KV.HeadDim;
+    for (int i = thread(); i < n; i += 256) out[i] = 0;
+    return;
+  }
   if (op.Rows[block_x()] < 0 || last < 0 || last >= op.TableWidth * op.KV.BlockTokens) fail();
   Look<V, H> l{op, kv_head * group + part, smaller(H, group - part), kv_head};
   l.start();

@@ -4,6 +4,7 @@
 // A block of threads handles one row.
 KERNEL(troupe_store_kv, StoreKV, 256) {
   int slot = op.Slots[block_x()], dim = op.KV.KVHeads * op.KV.HeadDim;
+  if (slot == -1) return; // padding
   if (slot < 0 || slot / op.KV.BlockTokens >= op.KV.Blocks) fail();
   char *block = op.KV.Arena + slot / op.KV.BlockTokens * op.KV.BlockBytes;
   long long to = (long long)(slot % op.KV.BlockTokens) * dim, from = (long long)block_x() * dim;
