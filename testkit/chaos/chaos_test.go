@@ -66,14 +66,16 @@ func check(t *testing.T, s Step) {
 	}
 }
 
-// TestShort runs some steps, as make chaos does, on one node if no more are possible.
+// TestShort injects each fault that testkit/cluster has no test of, as make chaos does, on one node if
+// no more are possible.
 func TestShort(t *testing.T) {
+	kinds := []cluster.Kind{cluster.CrashReplica, cluster.Restart, cluster.Migrate, cluster.Drain}
 	cfg := Config{
-		Dir: t.TempDir(), Seed: 2, Length: cluster.TimeScale * time.Minute, Steps: 4, Nodes: 3,
-		Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) },
+		Dir: t.TempDir(), Seed: 2, Length: cluster.TimeScale * 10 * time.Minute, Steps: len(kinds), Nodes: 3,
+		Kinds: kinds, Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) },
 	}
 	if !cluster.HasFlag("--join") {
-		cfg.Nodes = 1
+		cfg.Nodes, cfg.Kinds = 1, kinds[:1]
 	}
 	if err := Run(t.Context(), cfg); err != nil {
 		t.Error(err)

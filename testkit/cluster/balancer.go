@@ -70,9 +70,10 @@ func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
 	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 100},
 		Rewrite: func(r *httputil.ProxyRequest) {
-			to := b.pick()
-			r.SetURL(to.url)
-			to.sent.Add(1)
+			if to := b.pick(r.In.Context()); to != nil {
+				r.SetURL(to.url)
+				to.sent.Add(1)
+			}
 		},
 	}
 	b.server = httptest.NewServer(buffered(proxy))
@@ -107,15 +108,23 @@ func (b *Balancer) URL(path string) string { return b.server.URL + path }
 // HTTP returns a client of the balancer.
 func (b *Balancer) HTTP() *http.Client { return b.server.Client() }
 
-// pick returns the next node that was ready at its last probe, or the next of all nodes if none was.
-func (b *Balancer) pick() *backend {
+// pick returns the next node that was ready at its last probe. While none is, it waits: on a very busy
+// machine nodes lose each other, and none is ready for a moment, although it serves again soon. It
+// returns nil if ctx ends first.
+func (b *Balancer) pick(ctx context.Context) *backend {
 	first := b.next.Add(1)
-	for i := range uint64(len(b.all)) {
-		if to := b.all[(first+i)%uint64(len(b.all))]; to.ready.Load() {
-			return to
+	for {
+		for i := range uint64(len(b.all)) {
+			if to := b.all[(first+i)%uint64(len(b.all))]; to.ready.Load() {
+				return to
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return b.all[first%uint64(len(b.all))]
 }
 
 // probe asks a node whether it is ready. A probe that times out changes nothing, because these tests

@@ -166,15 +166,6 @@ func TestAdapterStreamsSurviveNodeKill(t *testing.T) {
 	s.finish()
 }
 
-// TestStreamsSurviveReplicaCrash crashes a replica on a node other than the gateway's.
-func TestStreamsSurviveReplicaCrash(t *testing.T) {
-	s := newScenario(t, cluster.Config{})
-	s.startStreams(s.Nodes[0])
-	replica, _ := remoteReplica(t, s.Cluster, "n1")
-	s.inject(cluster.Fault{Kind: cluster.CrashReplica, On: replica})
-	s.finish()
-}
-
 // TestStreamsSurvivePartitions cuts the link between two nodes that both reach NATS, and then
 // isolates one node. make chaos covers cuts in one direction.
 func TestStreamsSurvivePartitions(t *testing.T) {
@@ -196,20 +187,6 @@ func TestStreamsSurviveNATSRestart(t *testing.T) {
 	s.startStreams(s.Nodes[0])
 	remoteReplica(t, s.Cluster, "n1")
 	s.inject(cluster.Fault{Kind: cluster.KillNATS})
-	s.finish()
-}
-
-// TestStreamsSurviveRollingRestart restarts every node in turn while streams run through all
-// gateways.
-func TestStreamsSurviveRollingRestart(t *testing.T) {
-	s := newScenario(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
-	s.startStreams(s.Nodes...)
-	for _, n := range s.Nodes {
-		s.inject(cluster.Fault{Kind: cluster.Restart, On: n.Name})
-		if err := s.load.WaitStreaming(cluster.TestContext(t, time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	s.finish()
 }
 
