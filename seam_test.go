@@ -13,7 +13,6 @@ import (
 // these: their events carry the time.
 var seamExempt = map[string]string{
 	"actors/supervise/runtime.go":    "implements supervise.System",
-	"actors/supervise/answer.go":     "sets no time for the future",
 	"actors/supervise/dispatcher.go": "runs actors; a simulation has a dispatcher of its own",
 	"gateway/apikey/keys.go":         "API keys are secrets",
 	"cluster/bulk/bulkbench":         "measures the machine",

@@ -83,7 +83,7 @@ func (c *control) registerAdapter(
 }
 
 func (c *control) listAdapters(
-	_ context.Context,
+	ctx context.Context,
 	req *messages.ListAdaptersRequest,
 ) (*messages.ListAdaptersResponse, error) {
 	all := c.Backend.Adapters(req.GetModel())
@@ -101,7 +101,9 @@ func (c *control) listAdapters(
 	if n := int(req.GetLimit()); n > 0 {
 		limit = min(n, limit)
 	}
-	return &messages.ListAdaptersResponse{Adapters: all[:min(limit, len(all))], More: len(all) > limit}, nil
+	return &messages.ListAdaptersResponse{
+		Adapters: all[:min(limit, len(all))], More: len(all) > limit, Host: c.view.HostAdapters(ctx),
+	}, nil
 }
 
 func (c *control) getAdapter(_ context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
@@ -139,7 +141,12 @@ func (c *control) adapterStats(
 	ctx context.Context,
 	req *messages.AdapterStatsRequest,
 ) (*messages.AdapterStatsResponse, error) {
-	return c.Backend.AdapterStats(ctx, req.GetModel())
+	stats, err := c.Backend.AdapterStats(ctx, req.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	stats.Host = c.view.HostAdapters(ctx)
+	return stats, nil
 }
 
 // adapterName returns the name of the adapter that a request is about, in the form that the

@@ -24,8 +24,11 @@ type Backend interface {
 // DeploymentBackend is the part of Backend for deployments.
 type DeploymentBackend interface {
 	// Model reads a model's headers on this node only. It returns the digests of the files if they
-	// are known, or reports that the folder is missing. An invalid model is an error.
-	Model(path string) (*messages.NodeModelResponse, error)
+	// are known, or reports that the folder is missing. An invalid model is an error. If the folder is
+	// missing, the digests are those of an image of it, if possible one of the given revision.
+	Model(path, revision string) (*messages.NodeModelResponse, error)
+	// Stored returns the stored deployment; nil: there is none.
+	Stored(ctx context.Context, name string) (*messages.DeploymentSpec, error)
 	// Update applies change to the stored deployment, which is nil if there is none, and stores the
 	// result. If another writer was faster, it calls change again. If ifRevision is not 0, it must
 	// equal the stored revision.
@@ -71,6 +74,8 @@ type GPUBackend interface {
 	// the last one; nil: there is none.
 	SwitchGpu(ctx context.Context, at GPU, s *messages.SwitchGpu) error
 	SwitchOf(ctx context.Context, at GPU) (*messages.GpuSwitch, error)
+	// OverruleSwitch ends a switch of a GPU because of a level that was stored for one of its replicas.
+	OverruleSwitch(ctx context.Context, at GPU, id, replica string) error
 	EvictWeights(ctx context.Context, req *messages.EvictWeightsRequest) (*messages.GpuStatus, error)
 	// ParkWeights moves weights of a model that no replica uses to the host caches of their nodes. It does
 	// not wait.

@@ -61,6 +61,9 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 		switch {
 		case stored == nil:
 			return nil, notDeployed(name)
+		case replica != "" && preempted(stored, replica):
+			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
+				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))
 		case rest == schedule.Awake:
 		case level == messages.Level_LEVEL_STANDBY || replica != "":
 			return nil, Refuse(messages.Reason_REASON_STOPPED, fmt.Sprintf(
@@ -72,9 +75,6 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 			if stored, err = started(stored); err != nil {
 				return nil, err
 			}
-		case replica != "" && preempted(stored, replica):
-			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
-				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))
 		}
 		return withLevel(stored, replica, level), nil
 	})
@@ -115,7 +115,7 @@ func (c *control) requireReplica(ctx context.Context, model, replica string) err
 	if err != nil {
 		return err
 	}
-	var names []string
+	names := d.GetSpec().ParkedReplicas()
 	for _, r := range d.GetReplicas() {
 		names = append(names, r.GetName())
 	}
@@ -123,6 +123,7 @@ func (c *control) requireReplica(ctx context.Context, model, replica string) err
 		return nil
 	}
 	slices.Sort(names)
+	names = slices.Compact(names) // one that is being parked
 	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %s has no replica %q; it has: %s", model,
 		replica, strings.Join(names, ", ")))
 }

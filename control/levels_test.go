@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,6 +27,14 @@ func (b *storeOf) Update(_ context.Context, _ string, _ uint64, change Change) (
 	done := Updated{Before: b.spec, After: next}
 	b.spec = next
 	return done, nil
+}
+
+func (b *storeOf) Deployment(context.Context, string) (*messages.DeploymentStatus, error) {
+	d := &messages.DeploymentStatus{Spec: b.spec}
+	for i := range b.spec.Wanted() {
+		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{Name: fmt.Sprintf("m-%d", i)})
+	}
+	return d, nil
 }
 
 func (b *storeOf) ParkWeights(string) { b.parked++ }
@@ -56,5 +65,37 @@ func TestLevelsWithoutReplicas(t *testing.T) {
 		if err != nil || b.spec.Held() || b.spec.GetReplicas() != tc.started || b.spec.GetMinReplicas() > tc.started {
 			t.Errorf("%s, activate: %v, %v", name, b.spec, err)
 		}
+	}
+}
+
+// TestParkReplica parks one of two replicas. Its level is stored, the weights of the others stay where they
+// are, and it can be activated, as can all by a number of replicas. A preempted one cannot be parked.
+func TestParkReplica(t *testing.T) {
+	b := &storeOf{spec: &messages.DeploymentSpec{Name: "m", Path: "/m", Replicas: new(uint32(2))}}
+	c := &control{Config: Config{Backend: b}}
+	one := &messages.ParkModelRequest{Name: "m", Replica: "m-1"}
+	park := func() {
+		t.Helper()
+		if _, err := c.parkModel(t.Context(), one); err != nil || b.parked != 0 || b.spec.Wanted() != 1 ||
+			b.spec.LevelOf("m-1") != messages.Level_LEVEL_PARKED || !b.spec.Held() || b.spec.Preempted() {
+			t.Fatalf("%v, %v", b.spec, err)
+		}
+	}
+	park()
+	_, err := c.activateModel(t.Context(), &messages.ActivateModelRequest{Name: "m", Replica: "m-1"})
+	if err != nil || b.spec.Held() || b.spec.Wanted() != 2 {
+		t.Errorf("%v, %v", b.spec, err)
+	}
+	park()
+	two := &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}
+	if s, err := Merge(b.spec, two, nil); err != nil || s.Held() || s.Wanted() != 2 {
+		t.Errorf("%v, %v", s, err)
+	}
+	b.spec.ReplicaLevels = nil
+	b.spec.Preemptions = []*messages.Preemption{{Replica: "m-0"}}
+	var refused Refusal
+	_, err = c.parkModel(t.Context(), &messages.ParkModelRequest{Name: "m", Replica: "m-0"})
+	if !errors.As(err, &refused) || refused.GetReason() != messages.Reason_REASON_CONFLICT {
+		t.Errorf("preempted: %v", err)
 	}
 }

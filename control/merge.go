@@ -21,7 +21,8 @@ var immutable = map[protoreflect.Name]bool{
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
 // the change replaces the stored value, a field in reset gets its default, and all others keep
-// their values. A change that sets replicas ends the preemptions. If the stored min_replicas and
+// their values. A change that sets replicas ends the preemptions, and brings back replicas that were parked
+// one by one. If the stored min_replicas and
 // max_replicas are equal, a new nonzero value of
 // replicas also replaces both. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
@@ -47,6 +48,9 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	}
 	if change.Replicas != nil || slices.Contains(reset, "replicas") {
 		merged.Preemptions = nil // a hand takes back what it took away
+		for _, replica := range merged.ParkedReplicas() {
+			delete(merged.ReplicaLevels, replica)
+		}
 	}
 	starts := change.GetReplicas() > 0 || slices.Contains(reset, "replicas")
 	if stored != nil && starts && stored.GetMinReplicas() == stored.GetMaxReplicas() {

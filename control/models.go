@@ -22,7 +22,7 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "models-activate", "models.activate",
 			`serve again: from standby or parked, asleep or stopped: {"name": "kjv"}, also "replica"`, c.activateModel),
 		serve(c, life, "models-park", "models.park",
-			`stop the replicas, and move their weights to the host cache: {"name": "kjv"}`, c.parkModel),
+			`stop replicas, and move their weights to the host cache: {"name": "kjv"}, also "replica"`, c.parkModel),
 	}
 }
 
@@ -43,13 +43,13 @@ func (c *control) deployModel(
 		_, err := Normalize(nil)
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
-	name := req.GetDeployment().GetName()
+	name, detail := req.GetDeployment().GetName(), ""
 	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		spec, err := applyChange(stored, req.GetDeployment(), req.GetResetFields())
 		if err != nil {
 			return nil, err
 		}
-		if spec.WeightsDigest, spec.RevisionDigest, err = c.view.digests(ctx, spec.GetPath()); err != nil {
+		if detail, err = c.view.digests(ctx, spec, stored); err != nil {
 			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 		}
 		c.Backend.Revise(spec, stored)
@@ -60,7 +60,7 @@ func (c *control) deployModel(
 		return nil, err
 	}
 	return &messages.DeployModelResponse{
-		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After), Detail: detail,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,17 +49,14 @@ func (c *control) switchGpu(ctx context.Context, req *messages.SwitchGpuRequest)
 	all := append([]party{to}, leave...)
 	var ended *messages.GpuSwitch
 	if err = c.setLevels(ctx, all); err == nil {
-		ended, err = c.awaitSwitch(ctx, req, s.GetRequestId())
+		ended, err = c.awaitSwitch(ctx, req, s.GetRequestId(), all)
 	}
 	if err == nil {
 		return &messages.SwitchGpuResponse{Switch: ended}, nil
 	}
-	for i := range all {
-		all[i].after = all[i].before
-	}
 	life, cancel := c.Runtime.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	if undone := c.setLevels(life, all); undone != nil {
+	if undone := c.undo(life, all); undone != nil {
 		return nil, fmt.Errorf("%w; the levels of the replicas were not restored: %w", err, undone)
 	}
 	return nil, err
@@ -110,22 +108,71 @@ func (c *control) parties(ctx context.Context, req *messages.SwitchGpuRequest) (
 // setLevels stores the wanted levels of replicas.
 func (c *control) setLevels(ctx context.Context, all []party) error {
 	for _, p := range all {
-		_, err := c.Backend.Update(ctx, p.model, 0,
-			func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-				if stored == nil {
-					return nil, notDeployed(p.model)
-				}
-				return withLevel(stored, p.replica, p.after), nil
-			})
-		if err != nil {
+		if err := c.setPartyLevel(ctx, p.model, func(stored *messages.DeploymentSpec) *messages.DeploymentSpec {
+			return withLevel(stored, p.replica, p.after)
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitSwitch waits until a switch has ended.
-func (c *control) awaitSwitch(ctx context.Context, at GPU, id string) (*messages.GpuSwitch, error) {
+// undo stores the levels that replicas had before a switch, but those that were changed meanwhile.
+func (c *control) undo(ctx context.Context, all []party) error {
+	for _, p := range all {
+		if err := c.setPartyLevel(ctx, p.model, func(stored *messages.DeploymentSpec) *messages.DeploymentSpec {
+			if stored.LevelOf(p.replica) != p.after {
+				return nil
+			}
+			return withLevel(stored, p.replica, p.before)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errKept is the error of a change that leaves a deployment as it is.
+var errKept = errors.New("the deployment stays as it is")
+
+// setPartyLevel stores what change returns; nil: the deployment stays as it is.
+func (c *control) setPartyLevel(
+	ctx context.Context, model string, change func(*messages.DeploymentSpec) *messages.DeploymentSpec,
+) error {
+	_, err := c.Backend.Update(ctx, model, 0,
+		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+			if stored == nil {
+				return nil, notDeployed(model)
+			}
+			if next := change(stored); next != nil {
+				return next, nil
+			}
+			return nil, errKept
+		})
+	if errors.Is(err, errKept) {
+		return nil
+	}
+	return err
+}
+
+// overruled returns the replica of a switch for which another level was stored since; empty: none. A
+// replica that is gone has left. While the store cannot be read, nothing is stored.
+func (c *control) overruled(ctx context.Context, all []party) string {
+	for _, p := range all {
+		stored, err := c.Backend.Stored(ctx, p.model)
+		if err == nil && stored != nil && serves(stored.LevelOf(p.replica)) != serves(p.after) {
+			return p.replica
+		}
+	}
+	return ""
+}
+
+func serves(level messages.Level) bool {
+	return level == messages.Level_LEVEL_ACTIVE || level == messages.Level_LEVEL_UNSPECIFIED
+}
+
+// awaitSwitch waits until a switch has ended, and ends it if the level of one of its replicas changes.
+func (c *control) awaitSwitch(ctx context.Context, at GPU, id string, all []party) (*messages.GpuSwitch, error) {
 	for {
 		s, err := c.Backend.SwitchOf(ctx, at)
 		switch {
@@ -140,6 +187,12 @@ func (c *control) awaitSwitch(ctx context.Context, at GPU, id string) (*messages
 				s.GetFailure()))
 		case s.GetPhase() == messages.GpuState_GPU_STATE_SERVING:
 			return s, nil
+		}
+		if replica := c.overruled(ctx, all); replica != "" {
+			if err := c.Backend.OverruleSwitch(ctx, at, id, replica); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -20,6 +21,21 @@ type switchBackend struct {
 	id     string
 	lose   bool // the actor of the GPU forgets the switch
 	steps  []string
+
+	meanwhile func() // happens while the switch is in progress; nil: it has ended
+}
+
+func (b *switchBackend) Stored(_ context.Context, name string) (*messages.DeploymentSpec, error) {
+	return b.stored[name], nil
+}
+
+func (b *switchBackend) OverruleSwitch(_ context.Context, _ GPU, id, replica string) error {
+	b.steps = append(b.steps, replica+" overrules")
+	if id == b.id {
+		b.meanwhile, b.ended = nil, &messages.GpuSwitch{Phase: messages.GpuState_GPU_STATE_SERVING,
+			Failure: replica + " was activated", Reason: messages.Reason_REASON_CONFLICT}
+	}
+	return nil
 }
 
 func (b *switchBackend) Deployments(context.Context) (all []*messages.DeploymentStatus, err error) {
@@ -51,6 +67,10 @@ func (b *switchBackend) SwitchGpu(_ context.Context, _ GPU, s *messages.SwitchGp
 func (b *switchBackend) SwitchOf(context.Context, GPU) (*messages.GpuSwitch, error) {
 	if b.lose {
 		return nil, nil
+	}
+	if b.meanwhile != nil {
+		b.meanwhile()
+		return &messages.GpuSwitch{Id: b.id, Phase: messages.GpuState_GPU_STATE_DRAINING}, nil
 	}
 	s := proto.CloneOf(b.ended)
 	s.Id = b.id
@@ -87,6 +107,47 @@ func TestSwitchIsUndone(t *testing.T) {
 		if got := strings.Join(b.steps, "; "); got != tc.steps || errors.As(err, &r) != (tc.reason != 0) ||
 			err != nil && r.GetReason() != tc.reason {
 			t.Errorf("%s: %s; %v", name, got, err)
+		}
+	}
+}
+
+// TestSwitchIsOverruled stores levels while a switch is in progress. The switch ends at once, and what
+// was stored meanwhile stays. A replica that has to leave may also be parked.
+func TestSwitchIsOverruled(t *testing.T) {
+	const active, standby = messages.Level_LEVEL_ACTIVE, messages.Level_LEVEL_STANDBY
+	for name, tc := range map[string]struct {
+		model string
+		level messages.Level
+		polls int // before the switch ends by itself
+		steps string
+	}{
+		"one that leaves is activated": {"a", active, 0, "a-0 overrules; b LEVEL_STANDBY"},
+		"one that leaves is parked":    {"a", messages.Level_LEVEL_PARKED, 3, ""},
+		"the one that comes is not to serve": {"b", standby, 0,
+			"b-0 overrules; a LEVEL_ACTIVE"},
+	} {
+		b := &switchBackend{ended: &messages.GpuSwitch{Phase: messages.GpuState_GPU_STATE_SERVING},
+			stored: map[string]*messages.DeploymentSpec{
+				"a": {Name: "a"}, "b": {Name: "b", Level: messages.Level_LEVEL_STANDBY},
+			}}
+		polls := 0
+		b.meanwhile = func() {
+			b.stored[tc.model] = withLevel(b.stored[tc.model], tc.model+"-0", tc.level)
+			if polls++; polls == cmp.Or(tc.polls, 20) {
+				b.meanwhile = nil
+			}
+		}
+		c := &control{Config: Config{Backend: b, Runtime: supervise.System}}
+		_, err := c.switchGpu(t.Context(), &messages.SwitchGpuRequest{Node: "n", Name: "gpu-0", To: "b"})
+		const begun = "switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY"
+		got, _ := strings.CutPrefix(strings.Join(b.steps, "; "), begun)
+		var r Refusal
+		conflict := errors.As(err, &r) && r.GetReason() == messages.Reason_REASON_CONFLICT
+		if strings.TrimPrefix(got, "; ") != tc.steps || conflict != (tc.polls == 0) || !conflict && err != nil {
+			t.Errorf("%s: %s; %v", name, got, err)
+		}
+		if at := b.stored[tc.model].LevelOf(tc.model + "-0"); at != tc.level {
+			t.Errorf("%s: it is at %s", name, at)
 		}
 	}
 }

@@ -64,6 +64,18 @@ func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
 	return all
 }
 
+// HostAdapters returns the copies of adapters in the host memory of each node that has some.
+func (v *View) HostAdapters(ctx context.Context) (all []*messages.HostAdapters) {
+	for _, n := range askAll(ctx, v.runtime(), v.members(), v.nodeStatus) {
+		if c := n.GetHostCache(); c.GetAdapterCopies() > 0 {
+			all = append(all, &messages.HostAdapters{
+				Node: n.GetMember().GetName(), Copies: c.GetAdapterCopies(), Bytes: c.GetAdapterBytes(),
+			})
+		}
+	}
+	return all
+}
+
 // Tree returns the actor tree of every node, or of the named one. Unless whole is set, healthy
 // sessions are folded.
 func (v *View) Tree(ctx context.Context, node string, whole bool) ([]*messages.ActorNode, error) {

@@ -27,20 +27,17 @@ func notDeployed(name string) error {
 	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
 }
 
-// parkModel stores that a model is parked, and parks weights of it that no replica uses. Those of its
-// replicas are parked when the replicas stop.
+// parkModel stores that a model or one of its replicas is parked, and parks weights of a whole model that
+// no replica uses. Those of replicas are parked when the replicas stop.
 func (c *control) parkModel(ctx context.Context, req *messages.ParkModelRequest) (*messages.ParkModelResponse, error) {
-	done, err := c.setLevel(ctx, wholeModel{req}, messages.Level_LEVEL_PARKED)
+	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_PARKED)
 	if err != nil {
 		return nil, err
 	}
-	c.Backend.ParkWeights(req.GetName())
+	if req.GetReplica() == "" {
+		c.Backend.ParkWeights(req.GetName())
+	}
 	return &messages.ParkModelResponse{
 		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
 	}, nil
 }
-
-// wholeModel is a request that names a model and none of its replicas.
-type wholeModel struct{ *messages.ParkModelRequest }
-
-func (wholeModel) GetReplica() string { return "" }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/zeebo/xxh3"
+
 	"troupe/core/hbm"
 	"troupe/core/lora"
 	"troupe/cuda"
@@ -22,6 +24,7 @@ type Adapter struct {
 
 // AdapterFile describes an adapter's folder after it was checked against its base model.
 type AdapterFile struct {
+	Path   string // of the folder
 	Base   string // name of the base model in the adapter's configuration
 	Layout *lora.Layout
 	Rank   int
@@ -71,7 +74,7 @@ func (a *AdapterMemory) PageNumbers() []uint32 {
 	return numbers
 }
 
-// Stage reads an adapter into page-locked host memory, from which Load can copy it repeatedly.
+// Stage reads an adapter into page-locked host memory, from which Load can copy it.
 func (a *AdapterMemory) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
 	memory, err := a.device.AllocHost(file.Layout.Bytes())
 	if err != nil {
@@ -83,11 +86,14 @@ func (a *AdapterMemory) Stage(ctx context.Context, file AdapterFile) (cuda.HostM
 	return memory, nil
 }
 
-// Load copies a staged adapter into pages. No step may use these pages during the copy.
+// Load copies the content of an adapter into pages. No step may use these pages during the copy. If
+// there are checksums, each page of the content is verified before it is copied; a content that is
+// damaged is a *DamagedImage.
 func (a *AdapterMemory) Load(
 	ctx context.Context,
 	file AdapterFile,
-	staged cuda.HostMemory,
+	content []byte,
+	sums []uint64,
 	pages []uint32,
 ) (*Adapter, error) {
 	if len(pages) != file.Layout.Pages() {
@@ -105,21 +111,56 @@ func (a *AdapterMemory) Load(
 	if a.stream == nil {
 		return nil, errors.New("adapter memory is closed")
 	}
-	left := staged.Bytes()[:file.Layout.Bytes()]
-	for _, to := range adapter.Pages {
-		if err := ctx.Err(); err != nil {
-			return nil, errors.Join(err, a.stream.Sync())
+	c := &pageCopy{stream: a.stream}
+	if locks, err := cuda.As[cuda.HostLocks](a.device); err != nil || !locks.Locked(content) {
+		if c.buffer, err = a.device.AllocHost(hbm.PageBytes); err != nil {
+			return nil, fmt.Errorf("host memory to copy an adapter: %w", err)
 		}
-		n := min(len(left), hbm.PageBytes)
-		if err := a.stream.CopyIn(to, left[:n]); err != nil {
-			return nil, errors.Join(err, a.stream.Sync())
-		}
-		left = left[n:]
 	}
-	if err := a.stream.Sync(); err != nil {
+	err := c.run(ctx, file, content, sums, adapter.Pages)
+	if err = errors.Join(err, a.stream.Sync(), c.close()); err != nil {
 		return nil, err
 	}
 	return adapter, nil
+}
+
+// pageCopy copies the content of an adapter page by page.
+type pageCopy struct {
+	stream cuda.Stream
+	buffer cuda.HostMemory // of a page, for content that the device cannot copy; nil: it can
+}
+
+func (c *pageCopy) run(ctx context.Context, file AdapterFile, content []byte, sums []uint64, to []cuda.Ptr) error {
+	left := content[:file.Layout.Bytes()]
+	for i, to := range to {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		page := left[:min(len(left), hbm.PageBytes)]
+		if sums != nil && xxh3.Hash(page) != sums[i] {
+			return &DamagedImage{file.Path, int64(i) * hbm.PageBytes}
+		}
+		if err := c.copy(to, page); err != nil {
+			return err
+		}
+		left = left[len(page):]
+	}
+	return nil
+}
+
+func (c *pageCopy) copy(to cuda.Ptr, page []byte) error {
+	if c.buffer == nil {
+		return c.stream.CopyIn(to, page)
+	}
+	through := c.buffer.Bytes()[:copy(c.buffer.Bytes(), page)]
+	return errors.Join(c.stream.CopyIn(to, through), c.stream.Sync())
+}
+
+func (c *pageCopy) close() error {
+	if c.buffer == nil {
+		return nil
+	}
+	return c.buffer.Free()
 }
 
 // Close waits for the copy in progress and frees the memory. No step may use it afterwards.

@@ -97,6 +97,12 @@ type DigestCache interface {
 	CachedDigests(path string) (d Digests, changed bool)
 }
 
+// Versioned is a Loader whose engines give other tokens for the same weights if its version changes.
+type Versioned interface {
+	// Version describes the engine and its kernels.
+	Version() string
+}
+
 // Digests identify the content of a model's files, in hexadecimal; see modelfile/digest.
 type Digests struct {
 	Weights  string
@@ -116,6 +122,7 @@ type Weights interface {
 type Arena struct {
 	Base        cuda.Ptr
 	Blocks      func() int // current number, which changes between steps; safe for concurrent use
+	MaxBlocks   int        // that there may ever be at these addresses
 	BlockTokens int
 	BlockBytes  int64
 }

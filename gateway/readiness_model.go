@@ -74,7 +74,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 // actor reports.
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().Wanted()); {
-	case want == 0 && n == 0:
+	case want == 0 && n == 0 && d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_PARKED:
 		return restOf(d).String()
 	case n >= want, n > 0 && d.GetSpec().Held() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY:
 		return "ready" // the others are kept on standby

@@ -10,7 +10,9 @@
 //     ◀──────────── AdaptersReady
 //     AdoptPins ───────────────────▶  keeps what is in use
 //     AdapterRequested ────────────▶  counts the request
-//     PinAdapter ──────────────────▶  takes pages that are free or idle ──▶  (started) disk ═▶ DRAM ═▶ device
+//     PinAdapter ──────────────────▶  takes pages that are free or idle ──▶  (started)
+//                                                        hostcache ◀── UseImage
+//                                                        UseImageResult ──▶  disk ═▶ DRAM ═▶ device
 //                                     ◀──────────────────────── SlotLoaded
 //     ◀─────────── PinAdapterResult
 //     UnpinAdapter ────────────────▶  the last unpin makes it idle
@@ -809,10 +811,11 @@ type AdapterCounts struct {
 	PagesFree     uint32                 `protobuf:"varint,2,opt,name=pages_free,json=pagesFree,proto3" json:"pages_free,omitempty"`
 	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // sequences whose adapter was on the device when they arrived
 	Loads         uint64                 `protobuf:"varint,4,opt,name=loads,proto3" json:"loads,omitempty"`           // copies to the device that were started
-	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // loads from disk; the others are from host memory
+	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // loads from disk that have ended
 	Prefetches    uint64                 `protobuf:"varint,6,opt,name=prefetches,proto3" json:"prefetches,omitempty"` // loads without a pin that waited
 	Evictions     uint64                 `protobuf:"varint,7,opt,name=evictions,proto3" json:"evictions,omitempty"`
-	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"` // failed loads
+	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`                    // failed loads
+	HostLoads     uint64                 `protobuf:"varint,9,opt,name=host_loads,json=hostLoads,proto3" json:"host_loads,omitempty"` // loads from host memory that have ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -899,6 +902,13 @@ func (x *AdapterCounts) GetEvictions() uint64 {
 func (x *AdapterCounts) GetFailures() uint64 {
 	if x != nil {
 		return x.Failures
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetHostLoads() uint64 {
+	if x != nil {
+		return x.HostLoads
 	}
 	return 0
 }
@@ -999,7 +1009,8 @@ func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
 type SlotLoaded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       string                 `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"` // unset: the adapter is loaded
+	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`                               // unset: the adapter is loaded
+	Source        AdapterLocation        `protobuf:"varint,3,opt,name=source,proto3,enum=troupe.v1.AdapterLocation" json:"source,omitempty"` // where it was loaded from; not specified: it was on the device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1046,6 +1057,13 @@ func (x *SlotLoaded) GetRefused() *Refused {
 		return x.Refused
 	}
 	return nil
+}
+
+func (x *SlotLoaded) GetSource() AdapterLocation {
+	if x != nil {
+		return x.Source
+	}
+	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
 }
 
 var File_messages_adapter_proto protoreflect.FileDescriptor
@@ -1103,7 +1121,7 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\x0fAdaptersChanged\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
 	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\x120\n" +
-	"\x06counts\x18\x03 \x01(\v2\x18.troupe.v1.AdapterCountsR\x06counts\"\xde\x01\n" +
+	"\x06counts\x18\x03 \x01(\v2\x18.troupe.v1.AdapterCountsR\x06counts\"\xfd\x01\n" +
 	"\rAdapterCounts\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\rR\x05pages\x12\x1d\n" +
 	"\n" +
@@ -1115,15 +1133,18 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"prefetches\x18\x06 \x01(\x04R\n" +
 	"prefetches\x12\x1c\n" +
 	"\tevictions\x18\a \x01(\x04R\tevictions\x12\x1a\n" +
-	"\bfailures\x18\b \x01(\x04R\bfailures\"@\n" +
+	"\bfailures\x18\b \x01(\x04R\bfailures\x12\x1d\n" +
+	"\n" +
+	"host_loads\x18\t \x01(\x04R\thostLoads\"@\n" +
 	"\fApplyAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
 	"\rForgetAdapter\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"T\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"\x88\x01\n" +
 	"\n" +
 	"SlotLoaded\x12\x18\n" +
 	"\aadapter\x18\x01 \x01(\tR\aadapter\x12,\n" +
-	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused*\x83\x01\n" +
+	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x122\n" +
+	"\x06source\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\x06source*\x83\x01\n" +
 	"\x0fAdapterLocation\x12 \n" +
 	"\x1cADAPTER_LOCATION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADAPTER_LOCATION_DISK\x10\x01\x12\x19\n" +
@@ -1185,11 +1206,12 @@ var file_messages_adapter_proto_depIdxs = []int32{
 	2,  // 10: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	2,  // 11: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 12: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	0,  // 13: troupe.v1.SlotLoaded.source:type_name -> troupe.v1.AdapterLocation
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }

@@ -266,6 +266,8 @@ type Refused struct {
 	RetryAfter    *durationpb.Duration   `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"`                        // with NO_MEMORY, if a device refused a model
 	NotLoaded     *ModelNotLoaded        `protobuf:"bytes,15,opt,name=not_loaded,json=notLoaded,proto3" json:"not_loaded,omitempty"` // with NOT_FOUND, if a command names weights that are not on a device
+	Term          uint64                 `protobuf:"varint,16,opt,name=term,proto3" json:"term,omitempty"`                           // with STALE_TERM: the current term
+	Unverified    *UnverifiedWeights     `protobuf:"bytes,18,opt,name=unverified,proto3" json:"unverified,omitempty"`                // with LOAD_FAILED, if the weights failed their check
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +337,151 @@ func (x *Refused) GetNotLoaded() *ModelNotLoaded {
 	return nil
 }
 
+func (x *Refused) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Refused) GetUnverified() *UnverifiedWeights {
+	if x != nil {
+		return x.Unverified
+	}
+	return nil
+}
+
+// UnverifiedWeights are weights that do not compute what they computed at the first load, whatever source
+// they come from.
+type UnverifiedWeights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`     // the model folder
+	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`   // "node-a/gpu-0"
+	Sources       []*RejectedSource      `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"` // in the order in which they were tried
+	Remedy        string                 `protobuf:"bytes,4,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnverifiedWeights) Reset() {
+	*x = UnverifiedWeights{}
+	mi := &file_messages_common_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnverifiedWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnverifiedWeights) ProtoMessage() {}
+
+func (x *UnverifiedWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_common_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnverifiedWeights.ProtoReflect.Descriptor instead.
+func (*UnverifiedWeights) Descriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UnverifiedWeights) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *UnverifiedWeights) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *UnverifiedWeights) GetSources() []*RejectedSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *UnverifiedWeights) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+// RejectedSource is a source whose weights gave other tokens than those recorded.
+type RejectedSource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Tokens        []uint32               `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Recorded      []uint32               `protobuf:"varint,3,rep,packed,name=recorded,proto3" json:"recorded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectedSource) Reset() {
+	*x = RejectedSource{}
+	mi := &file_messages_common_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectedSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectedSource) ProtoMessage() {}
+
+func (x *RejectedSource) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_common_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectedSource.ProtoReflect.Descriptor instead.
+func (*RejectedSource) Descriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RejectedSource) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *RejectedSource) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *RejectedSource) GetRecorded() []uint32 {
+	if x != nil {
+		return x.Recorded
+	}
+	return nil
+}
+
 // ModelNotLoaded is the model that a command names and that a device does not have.
 type ModelNotLoaded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -346,7 +493,7 @@ type ModelNotLoaded struct {
 
 func (x *ModelNotLoaded) Reset() {
 	*x = ModelNotLoaded{}
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +505,7 @@ func (x *ModelNotLoaded) String() string {
 func (*ModelNotLoaded) ProtoMessage() {}
 
 func (x *ModelNotLoaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +518,7 @@ func (x *ModelNotLoaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNotLoaded.ProtoReflect.Descriptor instead.
 func (*ModelNotLoaded) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{1}
+	return file_messages_common_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ModelNotLoaded) GetModel() string {
@@ -405,7 +552,7 @@ type MemoryShortage struct {
 
 func (x *MemoryShortage) Reset() {
 	*x = MemoryShortage{}
-	mi := &file_messages_common_proto_msgTypes[2]
+	mi := &file_messages_common_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +564,7 @@ func (x *MemoryShortage) String() string {
 func (*MemoryShortage) ProtoMessage() {}
 
 func (x *MemoryShortage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[2]
+	mi := &file_messages_common_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +577,7 @@ func (x *MemoryShortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryShortage.ProtoReflect.Descriptor instead.
 func (*MemoryShortage) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{2}
+	return file_messages_common_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MemoryShortage) GetModel() string {
@@ -502,7 +649,7 @@ type MemoryHolder struct {
 
 func (x *MemoryHolder) Reset() {
 	*x = MemoryHolder{}
-	mi := &file_messages_common_proto_msgTypes[3]
+	mi := &file_messages_common_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +661,7 @@ func (x *MemoryHolder) String() string {
 func (*MemoryHolder) ProtoMessage() {}
 
 func (x *MemoryHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[3]
+	mi := &file_messages_common_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +674,7 @@ func (x *MemoryHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryHolder.ProtoReflect.Descriptor instead.
 func (*MemoryHolder) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{3}
+	return file_messages_common_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MemoryHolder) GetModel() string {
@@ -569,7 +716,7 @@ type ActorRef struct {
 
 func (x *ActorRef) Reset() {
 	*x = ActorRef{}
-	mi := &file_messages_common_proto_msgTypes[4]
+	mi := &file_messages_common_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +728,7 @@ func (x *ActorRef) String() string {
 func (*ActorRef) ProtoMessage() {}
 
 func (x *ActorRef) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[4]
+	mi := &file_messages_common_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +741,7 @@ func (x *ActorRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorRef.ProtoReflect.Descriptor instead.
 func (*ActorRef) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{4}
+	return file_messages_common_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ActorRef) GetAddress() string {
@@ -615,7 +762,7 @@ var File_messages_common_proto protoreflect.FileDescriptor
 
 const file_messages_common_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf5\x01\n" +
+	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc7\x02\n" +
 	"\aRefused\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12:\n" +
@@ -623,7 +770,20 @@ const file_messages_common_proto_rawDesc = "" +
 	"retryAfter\x121\n" +
 	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\x128\n" +
 	"\n" +
-	"not_loaded\x18\x0f \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\">\n" +
+	"not_loaded\x18\x0f \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\x12\x12\n" +
+	"\x04term\x18\x10 \x01(\x04R\x04term\x12<\n" +
+	"\n" +
+	"unverified\x18\x12 \x01(\v2\x1c.troupe.v1.UnverifiedWeightsR\n" +
+	"unverified\"\x8e\x01\n" +
+	"\x11UnverifiedWeights\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06device\x18\x02 \x01(\tR\x06device\x123\n" +
+	"\asources\x18\x03 \x03(\v2\x19.troupe.v1.RejectedSourceR\asources\x12\x16\n" +
+	"\x06remedy\x18\x04 \x01(\tR\x06remedy\"\\\n" +
+	"\x0eRejectedSource\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06tokens\x18\x02 \x03(\rR\x06tokens\x12\x1a\n" +
+	"\brecorded\x18\x03 \x03(\rR\brecorded\">\n" +
 	"\x0eModelNotLoaded\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\"\xe5\x01\n" +
@@ -700,29 +860,33 @@ func file_messages_common_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_messages_common_proto_goTypes = []any{
 	(Reason)(0),                 // 0: troupe.v1.Reason
 	(PriorityClass)(0),          // 1: troupe.v1.PriorityClass
 	(Level)(0),                  // 2: troupe.v1.Level
 	(*Refused)(nil),             // 3: troupe.v1.Refused
-	(*ModelNotLoaded)(nil),      // 4: troupe.v1.ModelNotLoaded
-	(*MemoryShortage)(nil),      // 5: troupe.v1.MemoryShortage
-	(*MemoryHolder)(nil),        // 6: troupe.v1.MemoryHolder
-	(*ActorRef)(nil),            // 7: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(*UnverifiedWeights)(nil),   // 4: troupe.v1.UnverifiedWeights
+	(*RejectedSource)(nil),      // 5: troupe.v1.RejectedSource
+	(*ModelNotLoaded)(nil),      // 6: troupe.v1.ModelNotLoaded
+	(*MemoryShortage)(nil),      // 7: troupe.v1.MemoryShortage
+	(*MemoryHolder)(nil),        // 8: troupe.v1.MemoryHolder
+	(*ActorRef)(nil),            // 9: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_messages_common_proto_depIdxs = []int32{
-	0, // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
-	8, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	5, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
-	4, // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	6, // 4: troupe.v1.MemoryShortage.leave:type_name -> troupe.v1.MemoryHolder
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	0,  // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
+	10, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	7,  // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
+	6,  // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	4,  // 4: troupe.v1.Refused.unverified:type_name -> troupe.v1.UnverifiedWeights
+	5,  // 5: troupe.v1.UnverifiedWeights.sources:type_name -> troupe.v1.RejectedSource
+	8,  // 6: troupe.v1.MemoryShortage.leave:type_name -> troupe.v1.MemoryHolder
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_messages_common_proto_init() }
@@ -736,7 +900,7 @@ func file_messages_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_common_proto_rawDesc), len(file_messages_common_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -152,6 +152,7 @@ type DeployModelResponse struct {
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"` // with defaults filled in
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: every field that is not the default
+	Detail        string                 `protobuf:"bytes,14,opt,name=detail,proto3" json:"detail,omitempty"`   // what the operator should know, such as that no node has the folder any longer; empty: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +206,13 @@ func (x *DeployModelResponse) GetChanges() []*FieldChange {
 		return x.Changes
 	}
 	return nil
+}
+
+func (x *DeployModelResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 // troupe.v1.models.list: all deployments.
@@ -645,6 +653,7 @@ type ListAdaptersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapters      []*AdapterSpec         `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"`
 	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // further adapters exist
+	Host          []*HostAdapters        `protobuf:"bytes,3,rep,name=host,proto3" json:"host,omitempty"`  // copies in host memory, by node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +702,74 @@ func (x *ListAdaptersResponse) GetMore() bool {
 	return false
 }
 
+func (x *ListAdaptersResponse) GetHost() []*HostAdapters {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+// HostAdapters (report) are the copies of adapters in the host memory of a node, which its replicas share.
+type HostAdapters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Copies        uint32                 `protobuf:"varint,2,opt,name=copies,proto3" json:"copies,omitempty"` // by content: adapters with the same content have one
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostAdapters) Reset() {
+	*x = HostAdapters{}
+	mi := &file_messages_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostAdapters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostAdapters) ProtoMessage() {}
+
+func (x *HostAdapters) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostAdapters.ProtoReflect.Descriptor instead.
+func (*HostAdapters) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *HostAdapters) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HostAdapters) GetCopies() uint32 {
+	if x != nil {
+		return x.Copies
+	}
+	return 0
+}
+
+func (x *HostAdapters) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // troupe.v1.adapters.{get,delete,pin,unpin}
 type AdapterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -704,7 +781,7 @@ type AdapterRequest struct {
 
 func (x *AdapterRequest) Reset() {
 	*x = AdapterRequest{}
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +793,7 @@ func (x *AdapterRequest) String() string {
 func (*AdapterRequest) ProtoMessage() {}
 
 func (x *AdapterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +806,7 @@ func (x *AdapterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterRequest.ProtoReflect.Descriptor instead.
 func (*AdapterRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{12}
+	return file_messages_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdapterRequest) GetName() string {
@@ -755,7 +832,7 @@ type AdapterResponse struct {
 
 func (x *AdapterResponse) Reset() {
 	*x = AdapterResponse{}
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +844,7 @@ func (x *AdapterResponse) String() string {
 func (*AdapterResponse) ProtoMessage() {}
 
 func (x *AdapterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +857,7 @@ func (x *AdapterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterResponse.ProtoReflect.Descriptor instead.
 func (*AdapterResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{13}
+	return file_messages_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdapterResponse) GetAdapter() *AdapterSpec {
@@ -800,7 +877,7 @@ type AdapterStatsRequest struct {
 
 func (x *AdapterStatsRequest) Reset() {
 	*x = AdapterStatsRequest{}
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +889,7 @@ func (x *AdapterStatsRequest) String() string {
 func (*AdapterStatsRequest) ProtoMessage() {}
 
 func (x *AdapterStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +902,7 @@ func (x *AdapterStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStatsRequest.ProtoReflect.Descriptor instead.
 func (*AdapterStatsRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{14}
+	return file_messages_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdapterStatsRequest) GetModel() string {
@@ -839,15 +916,16 @@ type AdapterStatsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapters      []*AdapterStats        `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that a replica has, the busiest first
 	Registered    uint32                 `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"`
-	OnGpu         uint32                 `protobuf:"varint,3,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"` // copies on all replicas
-	InDram        uint32                 `protobuf:"varint,4,opt,name=in_dram,json=inDram,proto3" json:"in_dram,omitempty"`
+	OnGpu         uint32                 `protobuf:"varint,3,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"`    // copies on all replicas
+	InDram        uint32                 `protobuf:"varint,4,opt,name=in_dram,json=inDram,proto3" json:"in_dram,omitempty"` // that no GPU of a replica has, in host memory; once per node
+	Host          []*HostAdapters        `protobuf:"bytes,5,rep,name=host,proto3" json:"host,omitempty"`                    // their copies, by node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdapterStatsResponse) Reset() {
 	*x = AdapterStatsResponse{}
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +937,7 @@ func (x *AdapterStatsResponse) String() string {
 func (*AdapterStatsResponse) ProtoMessage() {}
 
 func (x *AdapterStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +950,7 @@ func (x *AdapterStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStatsResponse.ProtoReflect.Descriptor instead.
 func (*AdapterStatsResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{15}
+	return file_messages_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdapterStatsResponse) GetAdapters() []*AdapterStats {
@@ -903,6 +981,13 @@ func (x *AdapterStatsResponse) GetInDram() uint32 {
 	return 0
 }
 
+func (x *AdapterStatsResponse) GetHost() []*HostAdapters {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
 // AdapterStats (report) is one revision of an adapter.
 type AdapterStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -918,7 +1003,7 @@ type AdapterStats struct {
 
 func (x *AdapterStats) Reset() {
 	*x = AdapterStats{}
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1015,7 @@ func (x *AdapterStats) String() string {
 func (*AdapterStats) ProtoMessage() {}
 
 func (x *AdapterStats) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1028,7 @@ func (x *AdapterStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStats.ProtoReflect.Descriptor instead.
 func (*AdapterStats) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{16}
+	return file_messages_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdapterStats) GetName() string {
@@ -1002,7 +1087,7 @@ type ReplicaAdapter struct {
 
 func (x *ReplicaAdapter) Reset() {
 	*x = ReplicaAdapter{}
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1099,7 @@ func (x *ReplicaAdapter) String() string {
 func (*ReplicaAdapter) ProtoMessage() {}
 
 func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1112,7 @@ func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAdapter.ProtoReflect.Descriptor instead.
 func (*ReplicaAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{17}
+	return file_messages_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplicaAdapter) GetReplica() string {
@@ -1074,7 +1159,7 @@ type ListGpusRequest struct {
 
 func (x *ListGpusRequest) Reset() {
 	*x = ListGpusRequest{}
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1171,7 @@ func (x *ListGpusRequest) String() string {
 func (*ListGpusRequest) ProtoMessage() {}
 
 func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1184,7 @@ func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusRequest.ProtoReflect.Descriptor instead.
 func (*ListGpusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{18}
+	return file_messages_control_proto_rawDescGZIP(), []int{19}
 }
 
 type ListGpusResponse struct {
@@ -1111,7 +1196,7 @@ type ListGpusResponse struct {
 
 func (x *ListGpusResponse) Reset() {
 	*x = ListGpusResponse{}
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1208,7 @@ func (x *ListGpusResponse) String() string {
 func (*ListGpusResponse) ProtoMessage() {}
 
 func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1221,7 @@ func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusResponse.ProtoReflect.Descriptor instead.
 func (*ListGpusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{19}
+	return file_messages_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListGpusResponse) GetGpus() []*GpuStatus {
@@ -1158,7 +1243,7 @@ type QuarantineGpuRequest struct {
 
 func (x *QuarantineGpuRequest) Reset() {
 	*x = QuarantineGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1255,7 @@ func (x *QuarantineGpuRequest) String() string {
 func (*QuarantineGpuRequest) ProtoMessage() {}
 
 func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1268,7 @@ func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{20}
+	return file_messages_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QuarantineGpuRequest) GetNode() string {
@@ -1216,7 +1301,7 @@ type QuarantineGpuResponse struct {
 
 func (x *QuarantineGpuResponse) Reset() {
 	*x = QuarantineGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1313,7 @@ func (x *QuarantineGpuResponse) String() string {
 func (*QuarantineGpuResponse) ProtoMessage() {}
 
 func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1326,7 @@ func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{21}
+	return file_messages_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QuarantineGpuResponse) GetGpu() *GpuStatus {
@@ -1263,7 +1348,7 @@ type ReleaseGpuRequest struct {
 
 func (x *ReleaseGpuRequest) Reset() {
 	*x = ReleaseGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1360,7 @@ func (x *ReleaseGpuRequest) String() string {
 func (*ReleaseGpuRequest) ProtoMessage() {}
 
 func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1373,7 @@ func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{22}
+	return file_messages_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseGpuRequest) GetNode() string {
@@ -1321,7 +1406,7 @@ type ReleaseGpuResponse struct {
 
 func (x *ReleaseGpuResponse) Reset() {
 	*x = ReleaseGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1418,7 @@ func (x *ReleaseGpuResponse) String() string {
 func (*ReleaseGpuResponse) ProtoMessage() {}
 
 func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1431,7 @@ func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{23}
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
@@ -1368,7 +1453,7 @@ type EvictWeightsRequest struct {
 
 func (x *EvictWeightsRequest) Reset() {
 	*x = EvictWeightsRequest{}
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1465,7 @@ func (x *EvictWeightsRequest) String() string {
 func (*EvictWeightsRequest) ProtoMessage() {}
 
 func (x *EvictWeightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1478,7 @@ func (x *EvictWeightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsRequest.ProtoReflect.Descriptor instead.
 func (*EvictWeightsRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{24}
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EvictWeightsRequest) GetNode() string {
@@ -1426,7 +1511,7 @@ type EvictWeightsResponse struct {
 
 func (x *EvictWeightsResponse) Reset() {
 	*x = EvictWeightsResponse{}
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1523,7 @@ func (x *EvictWeightsResponse) String() string {
 func (*EvictWeightsResponse) ProtoMessage() {}
 
 func (x *EvictWeightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1536,7 @@ func (x *EvictWeightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResponse.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{25}
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EvictWeightsResponse) GetGpu() *GpuStatus {
@@ -1474,7 +1559,7 @@ type SwitchGpuRequest struct {
 
 func (x *SwitchGpuRequest) Reset() {
 	*x = SwitchGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1571,7 @@ func (x *SwitchGpuRequest) String() string {
 func (*SwitchGpuRequest) ProtoMessage() {}
 
 func (x *SwitchGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1584,7 @@ func (x *SwitchGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuRequest.ProtoReflect.Descriptor instead.
 func (*SwitchGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SwitchGpuRequest) GetNode() string {
@@ -1532,7 +1617,7 @@ type SwitchGpuResponse struct {
 
 func (x *SwitchGpuResponse) Reset() {
 	*x = SwitchGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1629,7 @@ func (x *SwitchGpuResponse) String() string {
 func (*SwitchGpuResponse) ProtoMessage() {}
 
 func (x *SwitchGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1642,7 @@ func (x *SwitchGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuResponse.ProtoReflect.Descriptor instead.
 func (*SwitchGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SwitchGpuResponse) GetSwitch() *GpuSwitch {
@@ -1577,7 +1662,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1674,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1687,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1621,7 +1706,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1718,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1731,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -1666,7 +1751,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1763,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1776,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -1710,7 +1795,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1807,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1820,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -1757,7 +1842,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1854,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1867,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -1817,7 +1902,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1914,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1927,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -1878,7 +1963,7 @@ type StandbyModelRequest struct {
 
 func (x *StandbyModelRequest) Reset() {
 	*x = StandbyModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1975,7 @@ func (x *StandbyModelRequest) String() string {
 func (*StandbyModelRequest) ProtoMessage() {}
 
 func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1988,7 @@ func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelRequest.ProtoReflect.Descriptor instead.
 func (*StandbyModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StandbyModelRequest) GetName() string {
@@ -1931,7 +2016,7 @@ type StandbyModelResponse struct {
 
 func (x *StandbyModelResponse) Reset() {
 	*x = StandbyModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2028,7 @@ func (x *StandbyModelResponse) String() string {
 func (*StandbyModelResponse) ProtoMessage() {}
 
 func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2041,7 @@ func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelResponse.ProtoReflect.Descriptor instead.
 func (*StandbyModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StandbyModelResponse) GetDeployment() *DeploymentSpec {
@@ -1992,7 +2077,7 @@ type ActivateModelRequest struct {
 
 func (x *ActivateModelRequest) Reset() {
 	*x = ActivateModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2089,7 @@ func (x *ActivateModelRequest) String() string {
 func (*ActivateModelRequest) ProtoMessage() {}
 
 func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2102,7 @@ func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelRequest.ProtoReflect.Descriptor instead.
 func (*ActivateModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ActivateModelRequest) GetName() string {
@@ -2045,7 +2130,7 @@ type ActivateModelResponse struct {
 
 func (x *ActivateModelResponse) Reset() {
 	*x = ActivateModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2142,7 @@ func (x *ActivateModelResponse) String() string {
 func (*ActivateModelResponse) ProtoMessage() {}
 
 func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2155,7 @@ func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelResponse.ProtoReflect.Descriptor instead.
 func (*ActivateModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ActivateModelResponse) GetDeployment() *DeploymentSpec {
@@ -2099,13 +2184,14 @@ func (x *ActivateModelResponse) GetChanges() []*FieldChange {
 type ParkModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // one of the model's; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ParkModelRequest) Reset() {
 	*x = ParkModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2203,7 @@ func (x *ParkModelRequest) String() string {
 func (*ParkModelRequest) ProtoMessage() {}
 
 func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,12 +2216,19 @@ func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelRequest.ProtoReflect.Descriptor instead.
 func (*ParkModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ParkModelRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *ParkModelRequest) GetReplica() string {
+	if x != nil {
+		return x.Replica
 	}
 	return ""
 }
@@ -2151,7 +2244,7 @@ type ParkModelResponse struct {
 
 func (x *ParkModelResponse) Reset() {
 	*x = ParkModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2256,7 @@ func (x *ParkModelResponse) String() string {
 func (*ParkModelResponse) ProtoMessage() {}
 
 func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2269,7 @@ func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelResponse.ProtoReflect.Descriptor instead.
 func (*ParkModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ParkModelResponse) GetDeployment() *DeploymentSpec {
@@ -2213,7 +2306,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2318,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2331,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -2271,7 +2364,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2376,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2389,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -2321,7 +2414,7 @@ type PreemptReplicaRequest struct {
 
 func (x *PreemptReplicaRequest) Reset() {
 	*x = PreemptReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2426,7 @@ func (x *PreemptReplicaRequest) String() string {
 func (*PreemptReplicaRequest) ProtoMessage() {}
 
 func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2439,7 @@ func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PreemptReplicaRequest) GetName() string {
@@ -2393,7 +2486,7 @@ type PreemptReplicaResponse struct {
 
 func (x *PreemptReplicaResponse) Reset() {
 	*x = PreemptReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2498,7 @@ func (x *PreemptReplicaResponse) String() string {
 func (*PreemptReplicaResponse) ProtoMessage() {}
 
 func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2511,7 @@ func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PreemptReplicaResponse) GetPreemption() *PreemptionStatus {
@@ -2437,7 +2530,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2542,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2555,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 type ListNodesResponse struct {
@@ -2475,7 +2568,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2580,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2593,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2528,7 +2621,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2633,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2646,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2572,7 +2665,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2677,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2690,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2617,7 +2710,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2722,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2735,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2661,7 +2754,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2766,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2779,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2720,7 +2813,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2825,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2838,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2868,7 +2961,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2973,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +2986,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2948,7 +3041,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3053,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3066,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2993,7 +3086,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3098,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3111,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -3046,7 +3139,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3151,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3164,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -3098,7 +3191,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3203,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3216,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -3166,7 +3259,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3271,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3284,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ActorNode) GetName() string {
@@ -3324,7 +3417,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3429,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3442,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -3368,7 +3461,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3473,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3486,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -3406,15 +3499,16 @@ func (x *NodeTreeResponse) GetRoot() *ActorNode {
 // troupe.v1.node.<name>.model: what a node knows of a model folder. Requested by the node that
 // answers troupe.v1.models.deploy, if it lacks the folder.
 type NodeModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Path           string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that is deployed from this folder; empty: none
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3520,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,12 +3533,19 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeModelRequest) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *NodeModelRequest) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
 	}
 	return ""
 }
@@ -3457,13 +3558,14 @@ type NodeModelResponse struct {
 	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // the node had loaded other files before
 	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // absent if missing
 	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // if missing: the reason
+	Image          bool                   `protobuf:"varint,7,opt,name=image,proto3" json:"image,omitempty"`     // the folder is missing, and these are the digests of an image of its files
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3475,7 +3577,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3488,7 +3590,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3533,6 +3635,13 @@ func (x *NodeModelResponse) GetDetail() string {
 	return ""
 }
 
+func (x *NodeModelResponse) GetImage() bool {
+	if x != nil {
+		return x.Image
+	}
+	return false
+}
+
 // ModelSizes are the parts of a replica's device memory.
 type ModelSizes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3550,7 +3659,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3562,7 +3671,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3575,7 +3684,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3643,7 +3752,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3764,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3777,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{62}
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
 }
 
 type NodeStatusResponse struct {
@@ -3680,7 +3789,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3801,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3814,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{63}
+	return file_messages_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3727,7 +3836,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3739,7 +3848,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3752,7 +3861,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{64}
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3790,7 +3899,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3911,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3924,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Event) GetKind() string {
@@ -3867,7 +3976,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3879,7 +3988,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3892,7 +4001,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{66}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3933,7 +4042,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4054,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4067,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{67}
+	return file_messages_control_proto_rawDescGZIP(), []int{68}
 }
 
 type ListKeysResponse struct {
@@ -3970,7 +4079,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4091,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4104,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{68}
+	return file_messages_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -4020,7 +4129,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4141,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4154,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{69}
+	return file_messages_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -4101,13 +4210,14 @@ const file_messages_control_proto_rawDesc = "" +
 	"deployment\x12\x1f\n" +
 	"\vif_revision\x18\x02 \x01(\x04R\n" +
 	"ifRevision\x12!\n" +
-	"\freset_fields\x18\r \x03(\tR\vresetFields\"\x9e\x01\n" +
+	"\freset_fields\x18\r \x03(\tR\vresetFields\"\xb6\x01\n" +
 	"\x13DeployModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\x13\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\x12\x16\n" +
+	"\x06detail\x18\x0e \x01(\tR\x06detail\"\x13\n" +
 	"\x11ListModelsRequest\"I\n" +
 	"\x12ListModelsResponse\x123\n" +
 	"\x06models\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\x06models\"%\n" +
@@ -4129,24 +4239,30 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x13ListAdaptersRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"^\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\x8b\x01\n" +
 	"\x14ListAdaptersResponse\x122\n" +
 	"\badapters\x18\x01 \x03(\v2\x16.troupe.v1.AdapterSpecR\badapters\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\":\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12+\n" +
+	"\x04host\x18\x03 \x03(\v2\x17.troupe.v1.HostAdaptersR\x04host\"P\n" +
+	"\fHostAdapters\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06copies\x18\x02 \x01(\rR\x06copies\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\":\n" +
 	"\x0eAdapterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\"C\n" +
 	"\x0fAdapterResponse\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"+\n" +
 	"\x13AdapterStatsRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"\x9b\x01\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\xc8\x01\n" +
 	"\x14AdapterStatsResponse\x123\n" +
 	"\badapters\x18\x01 \x03(\v2\x17.troupe.v1.AdapterStatsR\badapters\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x02 \x01(\rR\n" +
 	"registered\x12\x15\n" +
 	"\x06on_gpu\x18\x03 \x01(\rR\x05onGpu\x12\x17\n" +
-	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xc3\x01\n" +
+	"\ain_dram\x18\x04 \x01(\rR\x06inDram\x12+\n" +
+	"\x04host\x18\x05 \x03(\v2\x17.troupe.v1.HostAdaptersR\x04host\"\xc3\x01\n" +
 	"\fAdapterStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
@@ -4223,9 +4339,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"&\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"@\n" +
 	"\x10ParkModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x9c\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\"\x9c\x01\n" +
 	"\x11ParkModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -4325,16 +4442,18 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
-	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"&\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"O\n" +
 	"\x10NodeModelRequest\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xdc\x01\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\"\xf2\x01\n" +
 	"\x11NodeModelResponse\x12\x18\n" +
 	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
 	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\x12\x18\n" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xa3\x02\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05image\x18\a \x01(\bR\x05image\"\xa3\x02\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
@@ -4397,7 +4516,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -4412,149 +4531,152 @@ var file_messages_control_proto_goTypes = []any{
 	(*RegisterAdapterResponse)(nil), // 10: troupe.v1.RegisterAdapterResponse
 	(*ListAdaptersRequest)(nil),     // 11: troupe.v1.ListAdaptersRequest
 	(*ListAdaptersResponse)(nil),    // 12: troupe.v1.ListAdaptersResponse
-	(*AdapterRequest)(nil),          // 13: troupe.v1.AdapterRequest
-	(*AdapterResponse)(nil),         // 14: troupe.v1.AdapterResponse
-	(*AdapterStatsRequest)(nil),     // 15: troupe.v1.AdapterStatsRequest
-	(*AdapterStatsResponse)(nil),    // 16: troupe.v1.AdapterStatsResponse
-	(*AdapterStats)(nil),            // 17: troupe.v1.AdapterStats
-	(*ReplicaAdapter)(nil),          // 18: troupe.v1.ReplicaAdapter
-	(*ListGpusRequest)(nil),         // 19: troupe.v1.ListGpusRequest
-	(*ListGpusResponse)(nil),        // 20: troupe.v1.ListGpusResponse
-	(*QuarantineGpuRequest)(nil),    // 21: troupe.v1.QuarantineGpuRequest
-	(*QuarantineGpuResponse)(nil),   // 22: troupe.v1.QuarantineGpuResponse
-	(*ReleaseGpuRequest)(nil),       // 23: troupe.v1.ReleaseGpuRequest
-	(*ReleaseGpuResponse)(nil),      // 24: troupe.v1.ReleaseGpuResponse
-	(*EvictWeightsRequest)(nil),     // 25: troupe.v1.EvictWeightsRequest
-	(*EvictWeightsResponse)(nil),    // 26: troupe.v1.EvictWeightsResponse
-	(*SwitchGpuRequest)(nil),        // 27: troupe.v1.SwitchGpuRequest
-	(*SwitchGpuResponse)(nil),       // 28: troupe.v1.SwitchGpuResponse
-	(*ListReplicasRequest)(nil),     // 29: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),    // 30: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),   // 31: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil),  // 32: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),       // 33: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),      // 34: troupe.v1.ScaleModelResponse
-	(*StandbyModelRequest)(nil),     // 35: troupe.v1.StandbyModelRequest
-	(*StandbyModelResponse)(nil),    // 36: troupe.v1.StandbyModelResponse
-	(*ActivateModelRequest)(nil),    // 37: troupe.v1.ActivateModelRequest
-	(*ActivateModelResponse)(nil),   // 38: troupe.v1.ActivateModelResponse
-	(*ParkModelRequest)(nil),        // 39: troupe.v1.ParkModelRequest
-	(*ParkModelResponse)(nil),       // 40: troupe.v1.ParkModelResponse
-	(*MigrateReplicaRequest)(nil),   // 41: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 42: troupe.v1.MigrateReplicaResponse
-	(*PreemptReplicaRequest)(nil),   // 43: troupe.v1.PreemptReplicaRequest
-	(*PreemptReplicaResponse)(nil),  // 44: troupe.v1.PreemptReplicaResponse
-	(*ListNodesRequest)(nil),        // 45: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 46: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 47: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 48: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 49: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 50: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 51: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 52: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 53: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 54: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 55: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 56: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 57: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 58: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 59: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 60: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 61: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 62: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 63: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 64: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 65: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 66: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 67: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 68: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 69: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 70: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 71: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 72: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 73: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 74: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 75: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 76: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),               // 77: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 78: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 79: troupe.v1.SequenceMigration
-	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
-	(*PreemptionStatus)(nil),        // 81: troupe.v1.PreemptionStatus
-	(*Refused)(nil),                 // 82: troupe.v1.Refused
-	(*Member)(nil),                  // 83: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
-	(*HostCacheStatus)(nil),         // 85: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 86: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 87: troupe.v1.GpuWeights
-	(Reason)(0),                     // 88: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 89: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 90: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 91: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 92: troupe.v1.ClientUsage
+	(*HostAdapters)(nil),            // 13: troupe.v1.HostAdapters
+	(*AdapterRequest)(nil),          // 14: troupe.v1.AdapterRequest
+	(*AdapterResponse)(nil),         // 15: troupe.v1.AdapterResponse
+	(*AdapterStatsRequest)(nil),     // 16: troupe.v1.AdapterStatsRequest
+	(*AdapterStatsResponse)(nil),    // 17: troupe.v1.AdapterStatsResponse
+	(*AdapterStats)(nil),            // 18: troupe.v1.AdapterStats
+	(*ReplicaAdapter)(nil),          // 19: troupe.v1.ReplicaAdapter
+	(*ListGpusRequest)(nil),         // 20: troupe.v1.ListGpusRequest
+	(*ListGpusResponse)(nil),        // 21: troupe.v1.ListGpusResponse
+	(*QuarantineGpuRequest)(nil),    // 22: troupe.v1.QuarantineGpuRequest
+	(*QuarantineGpuResponse)(nil),   // 23: troupe.v1.QuarantineGpuResponse
+	(*ReleaseGpuRequest)(nil),       // 24: troupe.v1.ReleaseGpuRequest
+	(*ReleaseGpuResponse)(nil),      // 25: troupe.v1.ReleaseGpuResponse
+	(*EvictWeightsRequest)(nil),     // 26: troupe.v1.EvictWeightsRequest
+	(*EvictWeightsResponse)(nil),    // 27: troupe.v1.EvictWeightsResponse
+	(*SwitchGpuRequest)(nil),        // 28: troupe.v1.SwitchGpuRequest
+	(*SwitchGpuResponse)(nil),       // 29: troupe.v1.SwitchGpuResponse
+	(*ListReplicasRequest)(nil),     // 30: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),    // 31: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),   // 32: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil),  // 33: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),       // 34: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),      // 35: troupe.v1.ScaleModelResponse
+	(*StandbyModelRequest)(nil),     // 36: troupe.v1.StandbyModelRequest
+	(*StandbyModelResponse)(nil),    // 37: troupe.v1.StandbyModelResponse
+	(*ActivateModelRequest)(nil),    // 38: troupe.v1.ActivateModelRequest
+	(*ActivateModelResponse)(nil),   // 39: troupe.v1.ActivateModelResponse
+	(*ParkModelRequest)(nil),        // 40: troupe.v1.ParkModelRequest
+	(*ParkModelResponse)(nil),       // 41: troupe.v1.ParkModelResponse
+	(*MigrateReplicaRequest)(nil),   // 42: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 43: troupe.v1.MigrateReplicaResponse
+	(*PreemptReplicaRequest)(nil),   // 44: troupe.v1.PreemptReplicaRequest
+	(*PreemptReplicaResponse)(nil),  // 45: troupe.v1.PreemptReplicaResponse
+	(*ListNodesRequest)(nil),        // 46: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 47: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 48: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 49: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 50: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 51: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 52: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 53: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 54: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 55: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 56: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 57: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 58: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 59: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 60: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 61: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 62: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 63: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 64: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 65: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 66: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 67: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 68: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 69: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 70: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 71: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 72: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 73: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 74: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 75: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 76: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 77: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),               // 78: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 79: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 80: troupe.v1.SequenceMigration
+	(*durationpb.Duration)(nil),     // 81: google.protobuf.Duration
+	(*PreemptionStatus)(nil),        // 82: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 83: troupe.v1.Refused
+	(*Member)(nil),                  // 84: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 85: google.protobuf.Timestamp
+	(*HostCacheStatus)(nil),         // 86: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 87: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 88: troupe.v1.GpuWeights
+	(Reason)(0),                     // 89: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 90: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 91: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 92: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 93: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	71, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	71, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	73, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	73, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	74, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	74, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	74, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	74, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	75, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	76, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	76, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	76, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	76, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	77, // 16: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	78, // 17: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	71, // 18: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 19: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	71, // 20: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 21: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	71, // 22: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 23: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	71, // 24: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 25: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	79, // 26: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	80, // 27: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
-	81, // 28: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
-	51, // 29: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	82, // 30: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	51, // 31: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	51, // 32: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	83, // 33: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	76, // 34: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	84, // 35: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	52, // 36: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	85, // 37: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	86, // 38: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	57, // 39: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 40: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	65, // 41: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	84, // 42: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	57, // 43: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	87, // 44: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	57, // 45: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	62, // 46: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	51, // 47: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	84, // 48: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	84, // 49: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	88, // 50: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	89, // 51: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	90, // 52: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	70, // 53: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	91, // 54: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	92, // 55: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	72, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	72, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	73, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	74, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	74, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	75, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	75, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	75, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	13, // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
+	75, // 9: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	18, // 10: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	13, // 11: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
+	19, // 12: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
+	76, // 13: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	77, // 14: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	77, // 15: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	77, // 16: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	77, // 17: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	78, // 18: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	79, // 19: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	72, // 20: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	73, // 21: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	72, // 22: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	73, // 23: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	72, // 24: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	73, // 25: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	72, // 26: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	73, // 27: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	80, // 28: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	81, // 29: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	82, // 30: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	52, // 31: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	83, // 32: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	52, // 33: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	52, // 34: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	84, // 35: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	77, // 36: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	85, // 37: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	53, // 38: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	86, // 39: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	87, // 40: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	58, // 41: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 42: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	66, // 43: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	85, // 44: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	58, // 45: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	88, // 46: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	58, // 47: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	63, // 48: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	52, // 49: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	85, // 50: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	85, // 51: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	89, // 52: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	90, // 53: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	91, // 54: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	71, // 55: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	92, // 56: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	93, // 57: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4572,14 +4694,14 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
-	file_messages_control_proto_msgTypes[32].OneofWrappers = []any{}
+	file_messages_control_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   70,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

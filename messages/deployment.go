@@ -1,6 +1,11 @@
 package messages
 
-import "google.golang.org/protobuf/proto"
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+)
 
 // DefaultAdapters is the default of max_adapters: the distinct adapters of a step.
 const DefaultAdapters = 32
@@ -43,14 +48,31 @@ func (s *DeploymentSpec) Bounds() (replicas, least, most int) {
 	return replicas, int(s.GetMinReplicas()), int(s.GetMaxReplicas())
 }
 
-// Wanted returns the number of replicas without those that are preempted.
+// Wanted returns the number of replicas without those that are preempted or parked one by one.
 func (s *DeploymentSpec) Wanted() uint32 {
-	return s.GetReplicas() - min(s.GetReplicas(), uint32(len(s.GetPreemptions())))
+	return s.GetReplicas() - min(s.GetReplicas(), uint32(len(s.GetPreemptions())+len(s.ParkedReplicas())))
 }
 
-// Preempted reports whether all replicas of the deployment are preempted, so that only an operator
-// can start them.
-func (s *DeploymentSpec) Preempted() bool { return s.GetReplicas() > 0 && s.Wanted() == 0 }
+// Preempted reports whether all replicas of the deployment are preempted, or all but those that are
+// parked, so that only an operator can start them.
+func (s *DeploymentSpec) Preempted() bool {
+	return s.GetReplicas() > 0 && s.Wanted() == 0 && len(s.GetPreemptions()) > 0
+}
+
+// ParkedReplicas returns the names of the replicas that are parked one by one.
+func (s *DeploymentSpec) ParkedReplicas() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.GetReplicaLevels())) {
+		if s.GetReplicaLevels()[name] == Level_LEVEL_PARKED && s.GetLevel() != Level_LEVEL_PARKED {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Parks reports whether the deployment or one of its replicas is parked.
+func (s *DeploymentSpec) Parks() bool {
+	return s.GetLevel() == Level_LEVEL_PARKED || len(s.ParkedReplicas()) > 0
+}
 
 // LevelOf returns the wanted level of a replica.
 func (s *DeploymentSpec) LevelOf(replica string) Level {

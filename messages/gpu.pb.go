@@ -90,7 +90,7 @@ const (
 	GpuState_GPU_STATE_DRAINING    GpuState = 2 // a switch: replicas that leave finish their sequences
 	GpuState_GPU_STATE_FREEING     GpuState = 3
 	GpuState_GPU_STATE_LOADING     GpuState = 4
-	GpuState_GPU_STATE_CAPTURING   GpuState = 5 // a switch: the replica that comes starts
+	GpuState_GPU_STATE_CAPTURING   GpuState = 5 // a switch: the replica that comes starts its engine, which captures its graphs
 	GpuState_GPU_STATE_SERVING     GpuState = 6
 	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // no loads; replicas move elsewhere; see quarantine
 )
@@ -470,6 +470,7 @@ type ModelLoaded struct {
 	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // blocks that it would have alone on the device
 	Shared         bool                   `protobuf:"varint,22,opt,name=shared,proto3" json:"shared,omitempty"`                                      // the weights were on the device, or were loaded for another replica
 	Handle         string                 `protobuf:"bytes,23,opt,name=handle,proto3" json:"handle,omitempty"`                                       // a secret that opens the memory of the lease
+	Canary         *CanaryRecord          `protobuf:"bytes,24,opt,name=canary,proto3" json:"canary,omitempty"`                                       // what a canary of the weights must give; unset: not recorded
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -607,6 +608,13 @@ func (x *ModelLoaded) GetHandle() string {
 		return x.Handle
 	}
 	return ""
+}
+
+func (x *ModelLoaded) GetCanary() *CanaryRecord {
+	if x != nil {
+		return x.Canary
+	}
+	return nil
 }
 
 // LeaseAdapters (command) leases pages for adapters under an existing lease. If the lease has
@@ -813,16 +821,25 @@ func (x *AdaptersLeased) GetPages() uint32 {
 	return 0
 }
 
-// SwitchMetrics is the cost of a model switch.
+// SwitchMetrics is the cost of a model switch, or of a load. A figure that is unknown is not set.
 type SwitchMetrics struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Drain         *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"` // until the replicas that leave had no sequences
-	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`   // until they had given back their memory
-	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
-	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`   // until the replica that comes served
-	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "disk image", "host cache", "node" with its name, "device" when adopted or shared
-	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`       // why weights that were loaded came from there
-	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Drain *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"` // until the replicas that leave had no sequences
+	Free  *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`   // until they had given back their memory
+	Load  *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
+	Graph *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"` // capture of the decode steps as graphs; not set if none were captured
+	// "disk", "disk image", "host cache", "device" with its name, "node" with its name and what it has there, or
+	// only "device" if the weights were adopted or shared
+	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	Why    string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"` // why weights that were loaded came from there
+	Bytes  uint64 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// bytes / min(speed of the source, speed of copies to the device), as measured in earlier loads
+	Floor  *durationpb.Duration `protobuf:"bytes,8,opt,name=floor,proto3" json:"floor,omitempty"`
+	Start  *durationpb.Duration `protobuf:"bytes,10,opt,name=start,proto3" json:"start,omitempty"`    // after load, until the replica that comes served; includes graph
+	Graphs uint32               `protobuf:"varint,11,opt,name=graphs,proto3" json:"graphs,omitempty"` // that were captured
+	// verify is how long the canary of the weights took: before the first request where bytes were moved, and
+	// after it, not counted in graph, where a replica left standby.
+	Verify        *durationpb.Duration `protobuf:"bytes,9,opt,name=verify,proto3" json:"verify,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -906,6 +923,251 @@ func (x *SwitchMetrics) GetBytes() uint64 {
 	return 0
 }
 
+func (x *SwitchMetrics) GetFloor() *durationpb.Duration {
+	if x != nil {
+		return x.Floor
+	}
+	return nil
+}
+
+func (x *SwitchMetrics) GetStart() *durationpb.Duration {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *SwitchMetrics) GetGraphs() uint32 {
+	if x != nil {
+		return x.Graphs
+	}
+	return 0
+}
+
+func (x *SwitchMetrics) GetVerify() *durationpb.Duration {
+	if x != nil {
+		return x.Verify
+	}
+	return nil
+}
+
+// CanaryRecord (observed; keys canaries.<revision>.<hash> of the bucket `troupe`) is what a canary of the
+// base model of some files gave at their first load. Nodes that load the same files in the same layout, on
+// the same kind of device, with the same engine, compare their canary with it.
+type CanaryRecord struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RevisionDigest string                 `protobuf:"bytes,1,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Layout         string                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"` // of the weights
+	Device         string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"` // kind of device, with its driver and what multiplies matrices there
+	Engine         string                 `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"` // version of the program, the forward pass and the kernels
+	Prompt         []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
+	Tokens         []uint32               `protobuf:"varint,6,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`                   // greedy
+	RecordedBy     string                 `protobuf:"bytes,7,opt,name=recorded_by,json=recordedBy,proto3" json:"recorded_by,omitempty"` // "node-a/gpu-0, from disk"
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CanaryRecord) Reset() {
+	*x = CanaryRecord{}
+	mi := &file_messages_gpu_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanaryRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanaryRecord) ProtoMessage() {}
+
+func (x *CanaryRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanaryRecord.ProtoReflect.Descriptor instead.
+func (*CanaryRecord) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CanaryRecord) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *CanaryRecord) GetLayout() string {
+	if x != nil {
+		return x.Layout
+	}
+	return ""
+}
+
+func (x *CanaryRecord) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *CanaryRecord) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *CanaryRecord) GetPrompt() []uint32 {
+	if x != nil {
+		return x.Prompt
+	}
+	return nil
+}
+
+func (x *CanaryRecord) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *CanaryRecord) GetRecordedBy() string {
+	if x != nil {
+		return x.RecordedBy
+	}
+	return ""
+}
+
+// ReadWeights (command, from a load of another device or node) begins to read the weights of a revision.
+// They are not freed before the reader has ended.
+type ReadWeights struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
+	Layout         string                 `protobuf:"bytes,3,opt,name=layout,proto3" json:"layout,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ReadWeights) Reset() {
+	*x = ReadWeights{}
+	mi := &file_messages_gpu_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadWeights) ProtoMessage() {}
+
+func (x *ReadWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadWeights.ProtoReflect.Descriptor instead.
+func (*ReadWeights) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReadWeights) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReadWeights) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *ReadWeights) GetLayout() string {
+	if x != nil {
+		return x.Layout
+	}
+	return ""
+}
+
+type ReadWeightsResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Reader        string                 `protobuf:"bytes,2,opt,name=reader,proto3" json:"reader,omitempty"` // absent if refused; it ends by itself if it is not used within 10 s
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadWeightsResult) Reset() {
+	*x = ReadWeightsResult{}
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadWeightsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadWeightsResult) ProtoMessage() {}
+
+func (x *ReadWeightsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadWeightsResult.ProtoReflect.Descriptor instead.
+func (*ReadWeightsResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ReadWeightsResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReadWeightsResult) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+func (x *ReadWeightsResult) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 // UnloadModel (command) frees a lease, but not its weights. Unloading an unknown lease succeeds.
 type UnloadModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -918,7 +1180,7 @@ type UnloadModel struct {
 
 func (x *UnloadModel) Reset() {
 	*x = UnloadModel{}
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1192,7 @@ func (x *UnloadModel) String() string {
 func (*UnloadModel) ProtoMessage() {}
 
 func (x *UnloadModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1205,7 @@ func (x *UnloadModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModel.ProtoReflect.Descriptor instead.
 func (*UnloadModel) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnloadModel) GetRequestId() string {
@@ -981,7 +1243,7 @@ type UnloadModelResult struct {
 
 func (x *UnloadModelResult) Reset() {
 	*x = UnloadModelResult{}
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1255,7 @@ func (x *UnloadModelResult) String() string {
 func (*UnloadModelResult) ProtoMessage() {}
 
 func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1268,7 @@ func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModelResult.ProtoReflect.Descriptor instead.
 func (*UnloadModelResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UnloadModelResult) GetRequestId() string {
@@ -1067,7 +1329,7 @@ type ModelUnloaded struct {
 
 func (x *ModelUnloaded) Reset() {
 	*x = ModelUnloaded{}
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1341,7 @@ func (x *ModelUnloaded) String() string {
 func (*ModelUnloaded) ProtoMessage() {}
 
 func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1354,7 @@ func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUnloaded.ProtoReflect.Descriptor instead.
 func (*ModelUnloaded) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ModelUnloaded) GetLease() string {
@@ -1111,15 +1373,17 @@ func (x *ModelUnloaded) GetBytes() uint64 {
 
 // GetGpu (query) is answered by GpuStatus.
 type GetGpu struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Path           string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                           // of the model of a replica that is being placed
+	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of its files; empty: the answer leaves out weights_source
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetGpu) Reset() {
 	*x = GetGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1395,7 @@ func (x *GetGpu) String() string {
 func (*GetGpu) ProtoMessage() {}
 
 func (x *GetGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,12 +1408,26 @@ func (x *GetGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGpu.ProtoReflect.Descriptor instead.
 func (*GetGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetGpu) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *GetGpu) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *GetGpu) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
 	}
 	return ""
 }
@@ -1175,13 +1453,16 @@ type GpuStatus struct {
 	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
 	Switch         *GpuSwitch             `protobuf:"bytes,27,opt,name=switch,proto3" json:"switch,omitempty"`   // in progress, or the last one since the actor started
 	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`     // of its replicas
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Where the node has the weights that GetGpu names, apart from its devices: "host cache", "disk image",
+	// or "disk" for their folder; empty: nowhere, or it is not known.
+	WeightsSource string `protobuf:"bytes,41,opt,name=weights_source,json=weightsSource,proto3" json:"weights_source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GpuStatus) Reset() {
 	*x = GpuStatus{}
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1474,7 @@ func (x *GpuStatus) String() string {
 func (*GpuStatus) ProtoMessage() {}
 
 func (x *GpuStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1487,7 @@ func (x *GpuStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuStatus.ProtoReflect.Descriptor instead.
 func (*GpuStatus) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GpuStatus) GetName() string {
@@ -1335,6 +1616,13 @@ func (x *GpuStatus) GetTurns() []*GpuTurns {
 	return nil
 }
 
+func (x *GpuStatus) GetWeightsSource() string {
+	if x != nil {
+		return x.WeightsSource
+	}
+	return ""
+}
+
 // GpuSwitch (report) is a switch of a device from one model to another.
 type GpuSwitch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1345,14 +1633,14 @@ type GpuSwitch struct {
 	WaitsFor      []string               `protobuf:"bytes,5,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	Failure       string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"` // of a switch that has ended
 	Metrics       *SwitchMetrics         `protobuf:"bytes,7,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Reason        Reason                 `protobuf:"varint,8,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"` // of the failure: CONFLICT if a replica that had to leave was activated, else DEADLINE
+	Reason        Reason                 `protobuf:"varint,8,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"` // of the failure: CONFLICT if a level of its replicas was changed meanwhile, else DEADLINE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GpuSwitch) Reset() {
 	*x = GpuSwitch{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1652,7 @@ func (x *GpuSwitch) String() string {
 func (*GpuSwitch) ProtoMessage() {}
 
 func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1665,7 @@ func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuSwitch.ProtoReflect.Descriptor instead.
 func (*GpuSwitch) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GpuSwitch) GetId() string {
@@ -1450,7 +1738,7 @@ type SwitchGpu struct {
 
 func (x *SwitchGpu) Reset() {
 	*x = SwitchGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1750,7 @@ func (x *SwitchGpu) String() string {
 func (*SwitchGpu) ProtoMessage() {}
 
 func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1763,7 @@ func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpu.ProtoReflect.Descriptor instead.
 func (*SwitchGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SwitchGpu) GetRequestId() string {
@@ -1520,7 +1808,7 @@ type SwitchGpuResult struct {
 
 func (x *SwitchGpuResult) Reset() {
 	*x = SwitchGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1820,7 @@ func (x *SwitchGpuResult) String() string {
 func (*SwitchGpuResult) ProtoMessage() {}
 
 func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1833,7 @@ func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuResult.ProtoReflect.Descriptor instead.
 func (*SwitchGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SwitchGpuResult) GetRequestId() string {
@@ -1596,6 +1884,120 @@ func (*SwitchGpuResult_Begun) isSwitchGpuResult_Outcome() {}
 
 func (*SwitchGpuResult_Refused) isSwitchGpuResult_Outcome() {}
 
+// OverruleSwitch (command) ends a switch: since it began, another level was stored for one of its
+// replicas, which may not have received either of them. It has no effect on another switch.
+type OverruleSwitch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Switch        string                 `protobuf:"bytes,2,opt,name=switch,proto3" json:"switch,omitempty"` // its request_id
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverruleSwitch) Reset() {
+	*x = OverruleSwitch{}
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverruleSwitch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverruleSwitch) ProtoMessage() {}
+
+func (x *OverruleSwitch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverruleSwitch.ProtoReflect.Descriptor instead.
+func (*OverruleSwitch) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *OverruleSwitch) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *OverruleSwitch) GetSwitch() string {
+	if x != nil {
+		return x.Switch
+	}
+	return ""
+}
+
+func (x *OverruleSwitch) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+type OverruleSwitchResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Status        *GpuStatus             `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverruleSwitchResult) Reset() {
+	*x = OverruleSwitchResult{}
+	mi := &file_messages_gpu_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverruleSwitchResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverruleSwitchResult) ProtoMessage() {}
+
+func (x *OverruleSwitchResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverruleSwitchResult.ProtoReflect.Descriptor instead.
+func (*OverruleSwitchResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *OverruleSwitchResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *OverruleSwitchResult) GetStatus() *GpuStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
 // GpuTurns (report) is how a replica shares the time of a device.
 type GpuTurns struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1612,7 +2014,7 @@ type GpuTurns struct {
 
 func (x *GpuTurns) Reset() {
 	*x = GpuTurns{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +2026,7 @@ func (x *GpuTurns) String() string {
 func (*GpuTurns) ProtoMessage() {}
 
 func (x *GpuTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +2039,7 @@ func (x *GpuTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTurns.ProtoReflect.Descriptor instead.
 func (*GpuTurns) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuTurns) GetReplica() string {
@@ -1702,13 +2104,14 @@ type GpuWeights struct {
 	Spare          bool                   `protobuf:"varint,8,opt,name=spare,proto3" json:"spare,omitempty"` // no deployment wants them; they are evicted first
 	LastUsed       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
 	Loading        bool                   `protobuf:"varint,10,opt,name=loading,proto3" json:"loading,omitempty"`
+	Readers        uint32                 `protobuf:"varint,11,opt,name=readers,proto3" json:"readers,omitempty"` // loads of other devices and nodes that copy them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2123,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +2136,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -1806,6 +2209,13 @@ func (x *GpuWeights) GetLoading() bool {
 	return false
 }
 
+func (x *GpuWeights) GetReaders() uint32 {
+	if x != nil {
+		return x.Readers
+	}
+	return 0
+}
+
 // MemoryBudget is the device memory as placement accounts for it, in bytes.
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1820,7 +2230,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2242,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2255,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -1896,7 +2306,7 @@ type ReplicaBudget struct {
 
 func (x *ReplicaBudget) Reset() {
 	*x = ReplicaBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2318,7 @@ func (x *ReplicaBudget) String() string {
 func (*ReplicaBudget) ProtoMessage() {}
 
 func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2331,7 @@ func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaBudget.ProtoReflect.Descriptor instead.
 func (*ReplicaBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplicaBudget) GetReplica() string {
@@ -1958,7 +2368,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2380,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2393,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -2038,7 +2448,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2460,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2473,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -2175,7 +2585,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2597,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2610,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2231,7 +2641,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2653,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2666,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2306,7 +2716,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2728,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2741,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -2366,7 +2776,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2788,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2801,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -2422,7 +2832,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2844,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2857,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2509,7 +2919,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2931,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2944,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2565,7 +2975,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2987,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +3000,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2654,7 +3064,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +3076,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +3089,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2717,7 +3127,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +3139,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +3152,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2805,7 +3215,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3227,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3240,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2859,7 +3269,7 @@ type DeviceSuspected struct {
 
 func (x *DeviceSuspected) Reset() {
 	*x = DeviceSuspected{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3281,7 @@ func (x *DeviceSuspected) String() string {
 func (*DeviceSuspected) ProtoMessage() {}
 
 func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3294,7 @@ func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
 func (*DeviceSuspected) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeviceSuspected) GetLease() string {
@@ -2914,7 +3324,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3336,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3349,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2983,13 +3393,18 @@ type KVReport struct {
 	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                                  // the replica is on standby: all blocks beyond min_blocks may be taken back
 	StepTime      *durationpb.Duration   `protobuf:"bytes,8,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"`                 // of all steps of the replica's incarnation
 	StandbyWanted bool                   `protobuf:"varint,9,opt,name=standby_wanted,json=standbyWanted,proto3" json:"standby_wanted,omitempty"` // its wanted level is standby; it may still have sequences
+	Serving       bool                   `protobuf:"varint,20,opt,name=serving,proto3" json:"serving,omitempty"`                                 // it accepts sequences
+	EngineSince   *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=engine_since,json=engineSince,proto3" json:"engine_since,omitempty"`       // when its engine was ready, after the capture
+	Capture       *durationpb.Duration   `protobuf:"bytes,22,opt,name=capture,proto3" json:"capture,omitempty"`                                  // how long that engine took to capture its graphs
+	Graphs        uint32                 `protobuf:"varint,23,opt,name=graphs,proto3" json:"graphs,omitempty"`                                   // that it captured
+	Verify        *durationpb.Duration   `protobuf:"bytes,10,opt,name=verify,proto3" json:"verify,omitempty"`                                    // of the canary that passed since it left standby; unset: none has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3416,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3429,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KVReport) GetLease() string {
@@ -3080,6 +3495,41 @@ func (x *KVReport) GetStandbyWanted() bool {
 	return false
 }
 
+func (x *KVReport) GetServing() bool {
+	if x != nil {
+		return x.Serving
+	}
+	return false
+}
+
+func (x *KVReport) GetEngineSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EngineSince
+	}
+	return nil
+}
+
+func (x *KVReport) GetCapture() *durationpb.Duration {
+	if x != nil {
+		return x.Capture
+	}
+	return nil
+}
+
+func (x *KVReport) GetGraphs() uint32 {
+	if x != nil {
+		return x.Graphs
+	}
+	return 0
+}
+
+func (x *KVReport) GetVerify() *durationpb.Duration {
+	if x != nil {
+		return x.Verify
+	}
+	return nil
+}
+
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
 // number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
@@ -3093,7 +3543,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3555,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3568,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -3155,7 +3605,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3617,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,7 +3630,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -3216,7 +3666,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3678,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3691,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3287,7 +3737,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06loaded\x18\x02 \x01(\v2\x16.troupe.v1.ModelLoadedH\x00R\x06loaded\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12%\n" +
 	"\x0efound_revision\x18\x04 \x01(\tR\rfoundRevisionB\t\n" +
-	"\aoutcome\"\xe8\x03\n" +
+	"\aoutcome\"\x99\x04\n" +
 	"\vModelLoaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1b\n" +
@@ -3304,7 +3754,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x0frevision_digest\x18\f \x01(\tR\x0erevisionDigest\x12&\n" +
 	"\x0fkv_blocks_alone\x18\x15 \x01(\rR\rkvBlocksAlone\x12\x16\n" +
 	"\x06shared\x18\x16 \x01(\bR\x06shared\x12\x16\n" +
-	"\x06handle\x18\x17 \x01(\tR\x06handle\"Z\n" +
+	"\x06handle\x18\x17 \x01(\tR\x06handle\x12/\n" +
+	"\x06canary\x18\x18 \x01(\v2\x17.troupe.v1.CanaryRecordR\x06canary\"Z\n" +
 	"\rLeaseAdapters\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -3318,7 +3769,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"\x8f\x02\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xbc\x03\n" +
 	"\rSwitchMetrics\x12/\n" +
 	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
 	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
@@ -3326,7 +3777,31 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05graph\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graph\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x12\x14\n" +
-	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"n\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12/\n" +
+	"\x05floor\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05floor\x12/\n" +
+	"\x05start\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x05start\x12\x16\n" +
+	"\x06graphs\x18\v \x01(\rR\x06graphs\x121\n" +
+	"\x06verify\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06verify\"\xd0\x01\n" +
+	"\fCanaryRecord\x12'\n" +
+	"\x0frevision_digest\x18\x01 \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06layout\x18\x02 \x01(\tR\x06layout\x12\x16\n" +
+	"\x06device\x18\x03 \x01(\tR\x06device\x12\x16\n" +
+	"\x06engine\x18\x04 \x01(\tR\x06engine\x12\x16\n" +
+	"\x06prompt\x18\x05 \x03(\rR\x06prompt\x12\x16\n" +
+	"\x06tokens\x18\x06 \x03(\rR\x06tokens\x12\x1f\n" +
+	"\vrecorded_by\x18\a \x01(\tR\n" +
+	"recordedBy\"m\n" +
+	"\vReadWeights\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06layout\x18\x03 \x01(\tR\x06layout\"x\n" +
+	"\x11ReadWeightsResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06reader\x18\x02 \x01(\tR\x06reader\x12,\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"n\n" +
 	"\vUnloadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -3340,10 +3815,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\";\n" +
 	"\rModelUnloaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"d\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xaf\x05\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xd6\x05\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -3366,7 +3843,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
 	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
 	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\x12)\n" +
-	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\"\x82\x02\n" +
+	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\x12%\n" +
+	"\x0eweights_source\x18) \x01(\tR\rweightsSource\"\x82\x02\n" +
 	"\tGpuSwitch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
@@ -3387,7 +3865,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
 	"\x05begun\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\x05begun\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\xcb\x01\n" +
+	"\aoutcome\"a\n" +
+	"\x0eOverruleSwitch\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\"c\n" +
+	"\x14OverruleSwitchResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
+	"\x06status\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusR\x06status\"\xcb\x01\n" +
 	"\bGpuTurns\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -3395,7 +3882,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05turns\x18\x04 \x01(\x04R\x05turns\x121\n" +
 	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x14\n" +
 	"\x05share\x18\x06 \x01(\x01R\x05share\x12\x18\n" +
-	"\aoverdue\x18\a \x01(\x04R\aoverdue\"\xb2\x02\n" +
+	"\aoverdue\x18\a \x01(\x04R\aoverdue\"\xcc\x02\n" +
 	"\n" +
 	"GpuWeights\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
@@ -3408,7 +3895,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05spare\x18\b \x01(\bR\x05spare\x127\n" +
 	"\tlast_used\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
 	"\aloading\x18\n" +
-	" \x01(\bR\aloading\"\xb3\x01\n" +
+	" \x01(\bR\aloading\x12\x18\n" +
+	"\areaders\x18\v \x01(\rR\areaders\"\xb3\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
@@ -3507,7 +3995,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xe4\x02\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xbd\x04\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -3518,7 +4006,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
 	"\astandby\x18\a \x01(\bR\astandby\x126\n" +
 	"\tstep_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bstepTime\x12%\n" +
-	"\x0estandby_wanted\x18\t \x01(\bR\rstandbyWanted\"R\n" +
+	"\x0estandby_wanted\x18\t \x01(\bR\rstandbyWanted\x12\x18\n" +
+	"\aserving\x18\x14 \x01(\bR\aserving\x12=\n" +
+	"\fengine_since\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vengineSince\x123\n" +
+	"\acapture\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\acapture\x12\x16\n" +
+	"\x06graphs\x18\x17 \x01(\rR\x06graphs\x121\n" +
+	"\x06verify\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x06verify\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -3566,7 +4060,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -3578,96 +4072,110 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*LeaseAdaptersResult)(nil),   // 7: troupe.v1.LeaseAdaptersResult
 	(*AdaptersLeased)(nil),        // 8: troupe.v1.AdaptersLeased
 	(*SwitchMetrics)(nil),         // 9: troupe.v1.SwitchMetrics
-	(*UnloadModel)(nil),           // 10: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),     // 11: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),         // 12: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),                // 13: troupe.v1.GetGpu
-	(*GpuStatus)(nil),             // 14: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),             // 15: troupe.v1.GpuSwitch
-	(*SwitchGpu)(nil),             // 16: troupe.v1.SwitchGpu
-	(*SwitchGpuResult)(nil),       // 17: troupe.v1.SwitchGpuResult
-	(*GpuTurns)(nil),              // 18: troupe.v1.GpuTurns
-	(*GpuWeights)(nil),            // 19: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 20: troupe.v1.MemoryBudget
-	(*ReplicaBudget)(nil),         // 21: troupe.v1.ReplicaBudget
-	(*Quarantine)(nil),            // 22: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 23: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 24: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 25: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 26: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 27: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 28: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 29: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 30: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 31: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 32: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 33: troupe.v1.DeviceFailed
-	(*DeviceSuspected)(nil),       // 34: troupe.v1.DeviceSuspected
-	(*GpuLease)(nil),              // 35: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 36: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 37: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 38: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 39: troupe.v1.GrowKV
-	(*Refused)(nil),               // 40: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(Reason)(0),                   // 42: troupe.v1.Reason
-	(Level)(0),                    // 43: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 45: troupe.v1.PriorityClass
+	(*CanaryRecord)(nil),          // 10: troupe.v1.CanaryRecord
+	(*ReadWeights)(nil),           // 11: troupe.v1.ReadWeights
+	(*ReadWeightsResult)(nil),     // 12: troupe.v1.ReadWeightsResult
+	(*UnloadModel)(nil),           // 13: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 14: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 15: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 16: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 17: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),             // 18: troupe.v1.GpuSwitch
+	(*SwitchGpu)(nil),             // 19: troupe.v1.SwitchGpu
+	(*SwitchGpuResult)(nil),       // 20: troupe.v1.SwitchGpuResult
+	(*OverruleSwitch)(nil),        // 21: troupe.v1.OverruleSwitch
+	(*OverruleSwitchResult)(nil),  // 22: troupe.v1.OverruleSwitchResult
+	(*GpuTurns)(nil),              // 23: troupe.v1.GpuTurns
+	(*GpuWeights)(nil),            // 24: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 25: troupe.v1.MemoryBudget
+	(*ReplicaBudget)(nil),         // 26: troupe.v1.ReplicaBudget
+	(*Quarantine)(nil),            // 27: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 28: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 29: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 30: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 31: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 32: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 33: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 34: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 35: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 36: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 37: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 38: troupe.v1.DeviceFailed
+	(*DeviceSuspected)(nil),       // 39: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 40: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 41: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 42: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 43: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 44: troupe.v1.GrowKV
+	(*Refused)(nil),               // 45: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(Reason)(0),                   // 47: troupe.v1.Reason
+	(Level)(0),                    // 48: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 50: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	40, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	45, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	40, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	41, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	41, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	41, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	41, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
-	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	40, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	35, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	22, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	23, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	25, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	20, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	19, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	15, // 19: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
-	18, // 20: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
-	1,  // 21: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
-	9,  // 22: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	42, // 23: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
-	41, // 24: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
-	14, // 25: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	40, // 26: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	41, // 27: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	43, // 28: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	44, // 29: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	21, // 30: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
-	2,  // 31: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	44, // 32: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	44, // 33: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	24, // 34: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	44, // 35: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	26, // 36: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 37: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	40, // 38: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 39: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	40, // 40: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 41: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	40, // 42: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	45, // 43: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	44, // 44: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	41, // 45: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	40, // 46: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	10, // 3: troupe.v1.ModelLoaded.canary:type_name -> troupe.v1.CanaryRecord
+	8,  // 4: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
+	45, // 5: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	46, // 6: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	46, // 7: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	46, // 8: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	46, // 9: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	46, // 10: troupe.v1.SwitchMetrics.floor:type_name -> google.protobuf.Duration
+	46, // 11: troupe.v1.SwitchMetrics.start:type_name -> google.protobuf.Duration
+	46, // 12: troupe.v1.SwitchMetrics.verify:type_name -> google.protobuf.Duration
+	45, // 13: troupe.v1.ReadWeightsResult.refused:type_name -> troupe.v1.Refused
+	0,  // 14: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
+	15, // 15: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	45, // 16: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	1,  // 17: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	40, // 18: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	27, // 19: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	28, // 20: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	30, // 21: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	25, // 22: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	24, // 23: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	18, // 24: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
+	23, // 25: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
+	1,  // 26: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
+	9,  // 27: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
+	47, // 28: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
+	46, // 29: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	17, // 30: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	45, // 31: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	17, // 32: troupe.v1.OverruleSwitchResult.status:type_name -> troupe.v1.GpuStatus
+	46, // 33: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	48, // 34: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	49, // 35: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	26, // 36: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	2,  // 37: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	49, // 38: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	49, // 39: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	29, // 40: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	49, // 41: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	31, // 42: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	17, // 43: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	45, // 44: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	17, // 45: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	45, // 46: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	17, // 47: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	45, // 48: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	50, // 49: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	49, // 50: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	46, // 51: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	49, // 52: troupe.v1.KVReport.engine_since:type_name -> google.protobuf.Timestamp
+	46, // 53: troupe.v1.KVReport.capture:type_name -> google.protobuf.Duration
+	46, // 54: troupe.v1.KVReport.verify:type_name -> google.protobuf.Duration
+	45, // 55: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3684,24 +4192,24 @@ func file_messages_gpu_proto_init() {
 		(*LeaseAdaptersResult_Leased)(nil),
 		(*LeaseAdaptersResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[8].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[11].OneofWrappers = []any{
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[14].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[17].OneofWrappers = []any{
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[30].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[27].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[32].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[29].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[34].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3711,7 +4219,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   37,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/hostcache.proto
 
-// Messages of the hostcache actor: images of weights in the host memory of a node.
+// Messages of the hostcache actor: images of weights and adapters in the host memory of a node.
 
 package messages
 
@@ -23,19 +23,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// UseImage (command, from a gpu actor) asks for a ticket for one load: to read the image of the
-// weights or, if there is none, to fill one.
+// UseImage (command, from a gpu actor, or a slot of an adapter pool) asks for a ticket for one load: to
+// read the image of the weights or the adapter or, if there is none, to fill one.
 type UseImage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Model          string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                         // the deployment
-	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                           // folder of the model
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                           // folder of the model or the adapter
 	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of its files; empty: not known before they are read
-	Layout         string                 `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`                                       // of the weights
+	Layout         string                 `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`                                       // of the weights or the adapter
 	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Park           bool                   `protobuf:"varint,7,opt,name=park,proto3" json:"park,omitempty"` // the weights are on a device, and leave it
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// adapter is an adapter of the model, "name@revision"; empty: weights. The ticket has the ID of the
+	// request, which the requester repeats until it has an answer.
+	Adapter       string `protobuf:"bytes,8,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UseImage) Reset() {
@@ -117,12 +120,20 @@ func (x *UseImage) GetPark() bool {
 	return false
 }
 
+func (x *UseImage) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
 type UseImageResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"` // the load ends it; absent if refused
 	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`  // the image is there
 	Refused       *Refused               `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	Waiting       bool                   `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // another load fills the image; another answer follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,17 +196,71 @@ func (x *UseImageResult) GetRefused() *Refused {
 	return nil
 }
 
-// GetHostCache (query) is answered by HostCacheStatus.
-type GetHostCache struct {
+func (x *UseImageResult) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+// EndImageUse (command, no answer, from a slot of an adapter pool): the load of a request will not
+// begin, or the requester does not wait for its image any longer.
+type EndImageUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *EndImageUse) Reset() {
+	*x = EndImageUse{}
+	mi := &file_messages_hostcache_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndImageUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndImageUse) ProtoMessage() {}
+
+func (x *EndImageUse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_hostcache_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndImageUse.ProtoReflect.Descriptor instead.
+func (*EndImageUse) Descriptor() ([]byte, []int) {
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EndImageUse) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// GetHostCache (query) is answered by HostCacheStatus.
+type GetHostCache struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Adapters      bool                   `protobuf:"varint,2,opt,name=adapters,proto3" json:"adapters,omitempty"` // with an image for each adapter; there may be thousands
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *GetHostCache) Reset() {
 	*x = GetHostCache{}
-	mi := &file_messages_hostcache_proto_msgTypes[2]
+	mi := &file_messages_hostcache_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +272,7 @@ func (x *GetHostCache) String() string {
 func (*GetHostCache) ProtoMessage() {}
 
 func (x *GetHostCache) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[2]
+	mi := &file_messages_hostcache_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +285,7 @@ func (x *GetHostCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostCache.ProtoReflect.Descriptor instead.
 func (*GetHostCache) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{2}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetHostCache) GetRequestId() string {
@@ -228,6 +293,13 @@ func (x *GetHostCache) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *GetHostCache) GetAdapters() bool {
+	if x != nil {
+		return x.Adapters
+	}
+	return false
 }
 
 // FindImage (query, from a load on another node) asks for an image of a revision.
@@ -242,7 +314,7 @@ type FindImage struct {
 
 func (x *FindImage) Reset() {
 	*x = FindImage{}
-	mi := &file_messages_hostcache_proto_msgTypes[3]
+	mi := &file_messages_hostcache_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +326,7 @@ func (x *FindImage) String() string {
 func (*FindImage) ProtoMessage() {}
 
 func (x *FindImage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[3]
+	mi := &file_messages_hostcache_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +339,7 @@ func (x *FindImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindImage.ProtoReflect.Descriptor instead.
 func (*FindImage) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{3}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindImage) GetRequestId() string {
@@ -295,15 +367,16 @@ func (x *FindImage) GetWeights() uint32 {
 type ImageFound struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	KeptIn        string                 `protobuf:"bytes,2,opt,name=kept_in,json=keptIn,proto3" json:"kept_in,omitempty"`                 // "host cache" or "disk image"; empty: there is none
+	KeptIn        string                 `protobuf:"bytes,2,opt,name=kept_in,json=keptIn,proto3" json:"kept_in,omitempty"`                 // "host cache", "disk image" or "device" with its name; empty: there is none
 	HeaderBytes   uint64                 `protobuf:"varint,3,opt,name=header_bytes,json=headerBytes,proto3" json:"header_bytes,omitempty"` // of its description, with config and tokenizer
+	OnDevice      bool                   `protobuf:"varint,4,opt,name=on_device,json=onDevice,proto3" json:"on_device,omitempty"`          // the weights are only on a device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImageFound) Reset() {
 	*x = ImageFound{}
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +388,7 @@ func (x *ImageFound) String() string {
 func (*ImageFound) ProtoMessage() {}
 
 func (x *ImageFound) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[4]
+	mi := &file_messages_hostcache_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +401,7 @@ func (x *ImageFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageFound.ProtoReflect.Descriptor instead.
 func (*ImageFound) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{4}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ImageFound) GetRequestId() string {
@@ -352,6 +425,13 @@ func (x *ImageFound) GetHeaderBytes() uint64 {
 	return 0
 }
 
+func (x *ImageFound) GetOnDevice() bool {
+	if x != nil {
+		return x.OnDevice
+	}
+	return false
+}
+
 // SendImage (command, from a load on another node) has chunks of an image sent over the data plane: the
 // parts of the weights or, without parts, the header. It is answered once they have arrived.
 type SendImage struct {
@@ -367,7 +447,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_messages_hostcache_proto_msgTypes[5]
+	mi := &file_messages_hostcache_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +459,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[5]
+	mi := &file_messages_hostcache_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +472,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{5}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SendImage) GetRequestId() string {
@@ -440,7 +520,7 @@ type SendImageResult struct {
 
 func (x *SendImageResult) Reset() {
 	*x = SendImageResult{}
-	mi := &file_messages_hostcache_proto_msgTypes[6]
+	mi := &file_messages_hostcache_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +532,7 @@ func (x *SendImageResult) String() string {
 func (*SendImageResult) ProtoMessage() {}
 
 func (x *SendImageResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[6]
+	mi := &file_messages_hostcache_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +545,7 @@ func (x *SendImageResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImageResult.ProtoReflect.Descriptor instead.
 func (*SendImageResult) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{6}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SendImageResult) GetRequestId() string {
@@ -484,20 +564,23 @@ func (x *SendImageResult) GetRefused() *Refused {
 
 // HostCacheStatus (report) is what the host cache of a node holds.
 type HostCacheStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	BudgetBytes   uint64                 `protobuf:"varint,1,opt,name=budget_bytes,json=budgetBytes,proto3" json:"budget_bytes,omitempty"`
-	UsedBytes     uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
-	PinnedBytes   uint64                 `protobuf:"varint,3,opt,name=pinned_bytes,json=pinnedBytes,proto3" json:"pinned_bytes,omitempty"` // of images that are only pinned
-	InUseBytes    uint64                 `protobuf:"varint,4,opt,name=in_use_bytes,json=inUseBytes,proto3" json:"in_use_bytes,omitempty"`  // of images that are being read, filled, or revoked
-	Images        []*HostImage           `protobuf:"bytes,5,rep,name=images,proto3" json:"images,omitempty"`                               // by digest
-	Disk          *DiskImagesStatus      `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                   // absent if images are not kept on disk
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	BudgetBytes     uint64                 `protobuf:"varint,1,opt,name=budget_bytes,json=budgetBytes,proto3" json:"budget_bytes,omitempty"`
+	UsedBytes       uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	PinnedBytes     uint64                 `protobuf:"varint,3,opt,name=pinned_bytes,json=pinnedBytes,proto3" json:"pinned_bytes,omitempty"`    // of images that are only pinned
+	InUseBytes      uint64                 `protobuf:"varint,4,opt,name=in_use_bytes,json=inUseBytes,proto3" json:"in_use_bytes,omitempty"`     // of images that are being read, filled, or revoked
+	Images          []*HostImage           `protobuf:"bytes,5,rep,name=images,proto3" json:"images,omitempty"`                                  // by digest; those of adapters only if asked for
+	Disk            *DiskImagesStatus      `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                      // absent if images are not kept on disk
+	AdapterBytes    uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // of used_bytes, of adapters
+	AdapterCopies   uint32                 `protobuf:"varint,9,opt,name=adapter_copies,json=adapterCopies,proto3" json:"adapter_copies,omitempty"`
+	AdaptersRefused uint64                 `protobuf:"varint,8,opt,name=adapters_refused,json=adaptersRefused,proto3" json:"adapters_refused,omitempty"` // loads of adapters for which there was no room, since the actor started
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HostCacheStatus) Reset() {
 	*x = HostCacheStatus{}
-	mi := &file_messages_hostcache_proto_msgTypes[7]
+	mi := &file_messages_hostcache_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +592,7 @@ func (x *HostCacheStatus) String() string {
 func (*HostCacheStatus) ProtoMessage() {}
 
 func (x *HostCacheStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[7]
+	mi := &file_messages_hostcache_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +605,7 @@ func (x *HostCacheStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostCacheStatus.ProtoReflect.Descriptor instead.
 func (*HostCacheStatus) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{7}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HostCacheStatus) GetBudgetBytes() uint64 {
@@ -567,6 +650,27 @@ func (x *HostCacheStatus) GetDisk() *DiskImagesStatus {
 	return nil
 }
 
+func (x *HostCacheStatus) GetAdapterBytes() uint64 {
+	if x != nil {
+		return x.AdapterBytes
+	}
+	return 0
+}
+
+func (x *HostCacheStatus) GetAdapterCopies() uint32 {
+	if x != nil {
+		return x.AdapterCopies
+	}
+	return 0
+}
+
+func (x *HostCacheStatus) GetAdaptersRefused() uint64 {
+	if x != nil {
+		return x.AdaptersRefused
+	}
+	return 0
+}
+
 // DiskImagesStatus (report) has the images of weights on a local disk of a node.
 type DiskImagesStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -579,7 +683,7 @@ type DiskImagesStatus struct {
 
 func (x *DiskImagesStatus) Reset() {
 	*x = DiskImagesStatus{}
-	mi := &file_messages_hostcache_proto_msgTypes[8]
+	mi := &file_messages_hostcache_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +695,7 @@ func (x *DiskImagesStatus) String() string {
 func (*DiskImagesStatus) ProtoMessage() {}
 
 func (x *DiskImagesStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[8]
+	mi := &file_messages_hostcache_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +708,7 @@ func (x *DiskImagesStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskImagesStatus.ProtoReflect.Descriptor instead.
 func (*DiskImagesStatus) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{8}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DiskImagesStatus) GetBudgetBytes() uint64 {
@@ -628,7 +732,7 @@ func (x *DiskImagesStatus) GetImages() []*HostImage {
 	return nil
 }
 
-// HostImage (report) is an image of weights in host memory, or on a local disk.
+// HostImage (report) is an image of weights or an adapter in host memory, or of weights on a local disk.
 type HostImage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded it last; empty: not known
@@ -639,13 +743,14 @@ type HostImage struct {
 	State          string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`    // "filling", "ready", "revoked"
 	Pinned         bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // a parked deployment needs it, so that it is not evicted
 	Readers        uint32                 `protobuf:"varint,8,opt,name=readers,proto3" json:"readers,omitempty"`
+	Adapters       []string               `protobuf:"bytes,9,rep,name=adapters,proto3" json:"adapters,omitempty"` // "model:name@revision", with this content; empty: weights
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HostImage) Reset() {
 	*x = HostImage{}
-	mi := &file_messages_hostcache_proto_msgTypes[9]
+	mi := &file_messages_hostcache_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +762,7 @@ func (x *HostImage) String() string {
 func (*HostImage) ProtoMessage() {}
 
 func (x *HostImage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_hostcache_proto_msgTypes[9]
+	mi := &file_messages_hostcache_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +775,7 @@ func (x *HostImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostImage.ProtoReflect.Descriptor instead.
 func (*HostImage) Descriptor() ([]byte, []int) {
-	return file_messages_hostcache_proto_rawDescGZIP(), []int{9}
+	return file_messages_hostcache_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HostImage) GetModel() string {
@@ -729,11 +834,18 @@ func (x *HostImage) GetReaders() uint32 {
 	return 0
 }
 
+func (x *HostImage) GetAdapters() []string {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
 var File_messages_hostcache_proto protoreflect.FileDescriptor
 
 const file_messages_hostcache_proto_rawDesc = "" +
 	"\n" +
-	"\x18messages/hostcache.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x18messages/migration.proto\"\xbe\x01\n" +
+	"\x18messages/hostcache.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x18messages/migration.proto\"\xd8\x01\n" +
 	"\bUseImage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -742,27 +854,34 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06layout\x18\x05 \x01(\tR\x06layout\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x12\n" +
-	"\x04park\x18\a \x01(\bR\x04park\"\x8b\x01\n" +
+	"\x04park\x18\a \x01(\bR\x04park\x12\x18\n" +
+	"\aadapter\x18\b \x01(\tR\aadapter\"\xa5\x01\n" +
 	"\x0eUseImageResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12,\n" +
-	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"-\n" +
+	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\",\n" +
+	"\vEndImageUse\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"I\n" +
 	"\fGetHostCache\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"m\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
+	"\badapters\x18\x02 \x01(\bR\badapters\"m\n" +
 	"\tFindImage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
 	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\x12\x18\n" +
-	"\aweights\x18\x03 \x01(\rR\aweights\"g\n" +
+	"\aweights\x18\x03 \x01(\rR\aweights\"\x84\x01\n" +
 	"\n" +
 	"ImageFound\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x17\n" +
 	"\akept_in\x18\x02 \x01(\tR\x06keptIn\x12!\n" +
-	"\fheader_bytes\x18\x03 \x01(\x04R\vheaderBytes\"\xb2\x01\n" +
+	"\fheader_bytes\x18\x03 \x01(\x04R\vheaderBytes\x12\x1b\n" +
+	"\ton_device\x18\x04 \x01(\bR\bonDevice\"\xb2\x01\n" +
 	"\tSendImage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -773,7 +892,7 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\x0fSendImageResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
-	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xf7\x01\n" +
+	"\arefused\x18\x02 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"\xee\x02\n" +
 	"\x0fHostCacheStatus\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -782,12 +901,15 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\fin_use_bytes\x18\x04 \x01(\x04R\n" +
 	"inUseBytes\x12,\n" +
 	"\x06images\x18\x05 \x03(\v2\x14.troupe.v1.HostImageR\x06images\x12/\n" +
-	"\x04disk\x18\x06 \x01(\v2\x1b.troupe.v1.DiskImagesStatusR\x04disk\"\x82\x01\n" +
+	"\x04disk\x18\x06 \x01(\v2\x1b.troupe.v1.DiskImagesStatusR\x04disk\x12#\n" +
+	"\radapter_bytes\x18\a \x01(\x04R\fadapterBytes\x12%\n" +
+	"\x0eadapter_copies\x18\t \x01(\rR\radapterCopies\x12)\n" +
+	"\x10adapters_refused\x18\b \x01(\x04R\x0fadaptersRefused\"\x82\x01\n" +
 	"\x10DiskImagesStatus\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12,\n" +
-	"\x06images\x18\x03 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xd4\x01\n" +
+	"\x06images\x18\x03 \x03(\v2\x14.troupe.v1.HostImageR\x06images\"\xf0\x01\n" +
 	"\tHostImage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
@@ -796,7 +918,8 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x14\n" +
 	"\x05state\x18\x06 \x01(\tR\x05state\x12\x16\n" +
 	"\x06pinned\x18\a \x01(\bR\x06pinned\x12\x18\n" +
-	"\areaders\x18\b \x01(\rR\areadersB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\areaders\x18\b \x01(\rR\areaders\x12\x1a\n" +
+	"\badapters\x18\t \x03(\tR\badaptersB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_hostcache_proto_rawDescOnce sync.Once
@@ -810,28 +933,29 @@ func file_messages_hostcache_proto_rawDescGZIP() []byte {
 	return file_messages_hostcache_proto_rawDescData
 }
 
-var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_hostcache_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_messages_hostcache_proto_goTypes = []any{
 	(*UseImage)(nil),         // 0: troupe.v1.UseImage
 	(*UseImageResult)(nil),   // 1: troupe.v1.UseImageResult
-	(*GetHostCache)(nil),     // 2: troupe.v1.GetHostCache
-	(*FindImage)(nil),        // 3: troupe.v1.FindImage
-	(*ImageFound)(nil),       // 4: troupe.v1.ImageFound
-	(*SendImage)(nil),        // 5: troupe.v1.SendImage
-	(*SendImageResult)(nil),  // 6: troupe.v1.SendImageResult
-	(*HostCacheStatus)(nil),  // 7: troupe.v1.HostCacheStatus
-	(*DiskImagesStatus)(nil), // 8: troupe.v1.DiskImagesStatus
-	(*HostImage)(nil),        // 9: troupe.v1.HostImage
-	(*Refused)(nil),          // 10: troupe.v1.Refused
-	(*BulkTicket)(nil),       // 11: troupe.v1.BulkTicket
+	(*EndImageUse)(nil),      // 2: troupe.v1.EndImageUse
+	(*GetHostCache)(nil),     // 3: troupe.v1.GetHostCache
+	(*FindImage)(nil),        // 4: troupe.v1.FindImage
+	(*ImageFound)(nil),       // 5: troupe.v1.ImageFound
+	(*SendImage)(nil),        // 6: troupe.v1.SendImage
+	(*SendImageResult)(nil),  // 7: troupe.v1.SendImageResult
+	(*HostCacheStatus)(nil),  // 8: troupe.v1.HostCacheStatus
+	(*DiskImagesStatus)(nil), // 9: troupe.v1.DiskImagesStatus
+	(*HostImage)(nil),        // 10: troupe.v1.HostImage
+	(*Refused)(nil),          // 11: troupe.v1.Refused
+	(*BulkTicket)(nil),       // 12: troupe.v1.BulkTicket
 }
 var file_messages_hostcache_proto_depIdxs = []int32{
-	10, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
-	11, // 1: troupe.v1.SendImage.ticket:type_name -> troupe.v1.BulkTicket
-	10, // 2: troupe.v1.SendImageResult.refused:type_name -> troupe.v1.Refused
-	9,  // 3: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
-	8,  // 4: troupe.v1.HostCacheStatus.disk:type_name -> troupe.v1.DiskImagesStatus
-	9,  // 5: troupe.v1.DiskImagesStatus.images:type_name -> troupe.v1.HostImage
+	11, // 0: troupe.v1.UseImageResult.refused:type_name -> troupe.v1.Refused
+	12, // 1: troupe.v1.SendImage.ticket:type_name -> troupe.v1.BulkTicket
+	11, // 2: troupe.v1.SendImageResult.refused:type_name -> troupe.v1.Refused
+	10, // 3: troupe.v1.HostCacheStatus.images:type_name -> troupe.v1.HostImage
+	9,  // 4: troupe.v1.HostCacheStatus.disk:type_name -> troupe.v1.DiskImagesStatus
+	10, // 5: troupe.v1.DiskImagesStatus.images:type_name -> troupe.v1.HostImage
 	6,  // [6:6] is the sub-list for method output_type
 	6,  // [6:6] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
@@ -852,7 +976,7 @@ func file_messages_hostcache_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_hostcache_proto_rawDesc), len(file_messages_hostcache_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1572,6 +1572,7 @@ type ReplicaStatus struct {
 	Fault                *ReplicaFault          `protobuf:"bytes,90,opt,name=fault,proto3" json:"fault,omitempty"`                                          // unset: its steps end in time, and its canary gives the expected token
 	HungSteps            uint64                 `protobuf:"varint,91,opt,name=hung_steps,json=hungSteps,proto3" json:"hung_steps,omitempty"`                // steps that took far longer than expected
 	CanaryFailures       uint64                 `protobuf:"varint,92,opt,name=canary_failures,json=canaryFailures,proto3" json:"canary_failures,omitempty"` // canaries that gave another token than the first, or crashed
+	Verified             uint64                 `protobuf:"varint,93,opt,name=verified,proto3" json:"verified,omitempty"`                                   // canaries after standby that gave the tokens recorded at the first load
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2005,6 +2006,13 @@ func (x *ReplicaStatus) GetCanaryFailures() uint64 {
 	return 0
 }
 
+func (x *ReplicaStatus) GetVerified() uint64 {
+	if x != nil {
+		return x.Verified
+	}
+	return 0
+}
+
 // ReplicaFault (report): a step of the replica hangs, or its canary gave a wrong answer. Routers avoid
 // the replica, and its sequences continue elsewhere.
 type ReplicaFault struct {
@@ -2077,11 +2085,14 @@ func (x *ReplicaFault) GetCorrupt() bool {
 
 // EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
 type EngineReady struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	CrashedStep   uint64                 `protobuf:"varint,2,opt,name=crashed_step,json=crashedStep,proto3" json:"crashed_step,omitempty"` // last step that an earlier incarnation began since the last EngineReady; 0: none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation    uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	CrashedStep    uint64                 `protobuf:"varint,2,opt,name=crashed_step,json=crashedStep,proto3" json:"crashed_step,omitempty"` // last step that an earlier incarnation began since the last EngineReady; 0: none
+	Capture        *durationpb.Duration   `protobuf:"bytes,3,opt,name=capture,proto3" json:"capture,omitempty"`                             // how long it took to capture its graphs
+	Graphs         uint32                 `protobuf:"varint,4,opt,name=graphs,proto3" json:"graphs,omitempty"`
+	CaptureFailure string                 `protobuf:"bytes,5,opt,name=capture_failure,json=captureFailure,proto3" json:"capture_failure,omitempty"` // why it has no graphs, if the capture failed; its steps run without
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *EngineReady) Reset() {
@@ -2126,6 +2137,27 @@ func (x *EngineReady) GetCrashedStep() uint64 {
 		return x.CrashedStep
 	}
 	return 0
+}
+
+func (x *EngineReady) GetCapture() *durationpb.Duration {
+	if x != nil {
+		return x.Capture
+	}
+	return nil
+}
+
+func (x *EngineReady) GetGraphs() uint32 {
+	if x != nil {
+		return x.Graphs
+	}
+	return 0
+}
+
+func (x *EngineReady) GetCaptureFailure() string {
+	if x != nil {
+		return x.CaptureFailure
+	}
+	return ""
 }
 
 // RunStep (command, to the engine) runs one step. Steps are numbered, and one is in flight at a
@@ -2699,7 +2731,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xc7\x10\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xe3\x10\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2768,15 +2800,19 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x05fault\x18Z \x01(\v2\x17.troupe.v1.ReplicaFaultR\x05fault\x12\x1d\n" +
 	"\n" +
 	"hung_steps\x18[ \x01(\x04R\thungSteps\x12'\n" +
-	"\x0fcanary_failures\x18\\ \x01(\x04R\x0ecanaryFailures\"\x88\x01\n" +
+	"\x0fcanary_failures\x18\\ \x01(\x04R\x0ecanaryFailures\x12\x1a\n" +
+	"\bverified\x18] \x01(\x04R\bverified\"\x88\x01\n" +
 	"\fReplicaFault\x12\x16\n" +
 	"\x06detail\x18\x01 \x01(\tR\x06detail\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05final\x18\x03 \x01(\bR\x05final\x12\x18\n" +
-	"\acorrupt\x18\x04 \x01(\bR\acorrupt\"R\n" +
+	"\acorrupt\x18\x04 \x01(\bR\acorrupt\"\xc8\x01\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
-	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
+	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\x123\n" +
+	"\acapture\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\acapture\x12\x16\n" +
+	"\x06graphs\x18\x04 \x01(\rR\x06graphs\x12'\n" +
+	"\x0fcapture_failure\x18\x05 \x01(\tR\x0ecaptureFailure\"v\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x125\n" +
 	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\x12 \n" +
@@ -2909,18 +2945,19 @@ var file_messages_replica_proto_depIdxs = []int32{
 	19, // 28: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
 	22, // 29: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
 	39, // 30: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
-	25, // 31: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	40, // 32: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	28, // 33: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	33, // 34: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	27, // 35: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	29, // 36: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	41, // 37: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	38, // 31: troupe.v1.EngineReady.capture:type_name -> google.protobuf.Duration
+	25, // 32: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	40, // 33: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	28, // 34: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	33, // 35: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	27, // 36: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	29, // 37: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	41, // 38: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -479,7 +479,8 @@ type RouteSequence struct {
 	Priority      PriorityClass          `protobuf:"varint,20,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	Arrived       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	Wait          bool                   `protobuf:"varint,23,opt,name=wait,proto3" json:"wait,omitempty"` // as in SequenceSpec
+	Wait          bool                   `protobuf:"varint,23,opt,name=wait,proto3" json:"wait,omitempty"`   // as in SequenceSpec
+	Begun         bool                   `protobuf:"varint,24,opt,name=begun,proto3" json:"begun,omitempty"` // a replica was found for it before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +602,13 @@ func (x *RouteSequence) GetDeadline() *timestamppb.Timestamp {
 func (x *RouteSequence) GetWait() bool {
 	if x != nil {
 		return x.Wait
+	}
+	return false
+}
+
+func (x *RouteSequence) GetBegun() bool {
+	if x != nil {
+		return x.Begun
 	}
 	return false
 }
@@ -1560,7 +1568,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdd\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xf3\x03\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1576,7 +1584,8 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\bpriority\x18\x14 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x124\n" +
 	"\aarrived\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\aarrived\x126\n" +
 	"\bdeadline\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x12\n" +
-	"\x04wait\x18\x17 \x01(\bR\x04wait\"\xd9\x01\n" +
+	"\x04wait\x18\x17 \x01(\bR\x04wait\x12\x14\n" +
+	"\x05begun\x18\x18 \x01(\bR\x05begun\"\xd9\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +

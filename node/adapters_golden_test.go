@@ -90,14 +90,17 @@ func TestAdaptersMakeRoom(t *testing.T) {
 // TestAdapterMetrics loads more adapters than fit, one after the other, then the first one again,
 // which is cached in host memory.
 func TestAdapterMetrics(t *testing.T) {
-	n := start(t, withAdapterPages(1))
+	n := start(t, func(c *node.Config) {
+		withAdapterPages(1)(c)
+		c.WeightsHostBytes = 64 << 20
+	})
 	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {
 		g := adapterGoldens(t, adapter)[0]
 		checkOutput(t, "alone", adapter, g, openSession(t, n, adapterSequence(adapter, g)))
 	}
 	var lines string
 	for name, value := range map[string]int{
-		`held{location="gpu",%s}`: 1, `held{location="dram",%s}`: 1, `pages{%s,state="free"}`: 0,
+		`held{%s}`: 1, `pages{%s,state="free"}`: 0,
 		`pages{%s,state="used"}`: 1, `awaited{%s}`: 0,
 		`hits_total{%s}`: 1, `loads_total{from="disk",%s}`: 2, `loads_total{from="dram",%s}`: 1,
 		`evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
@@ -105,5 +108,7 @@ func TestAdapterMetrics(t *testing.T) {
 		want := fmt.Sprintf("troupe_adapter_"+name+" %d\n", `model="kjv",replica="kjv-0"`, value)
 		waitFor(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })
 	}
+	want := "troupe_host_cache_images{of=\"adapters\"} 2\n" // also of the one on the GPU
+	waitFor(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })
 	t.Log(lines)
 }

@@ -50,11 +50,8 @@ type Config struct {
 	// TrustedProxies are networks of proxies whose X-Forwarded-For and Forwarded headers name the
 	// client.
 	TrustedProxies []netip.Prefix
-	// AdapterHostBytes is the size of each replica's cache of adapters in page-locked host memory;
-	// 0: no cache.
-	AdapterHostBytes int64
-	// WeightsHostBytes is the budget of the node's cache of weights in page-locked host memory; 0: no
-	// cache.
+	// WeightsHostBytes is the budget of the node's cache of weights and adapters in page-locked host
+	// memory; 0: no cache.
 	WeightsHostBytes int64
 	// WeightsDiskBytes is the budget of the images of weights in the folder WeightsDiskPath; 0: none.
 	// They are written from the cache in host memory, which must be there.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +19,10 @@ import (
 	"troupe/cuda/telemetry"
 	"troupe/messages"
 	"troupe/node"
+	"troupe/testkit"
 	"troupe/testkit/fakecuda"
 	"troupe/testkit/kernelhost"
+	"troupe/testkit/reference"
 )
 
 // logBuffer collects the log of a node.
@@ -52,16 +56,34 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, library
 }
 
-// slow returns a deployment that is small enough for the fake GPU.
-func slow(replicas uint32) *messages.DeploymentSpec {
+// smallModel writes a random model with as many layers as the shipped one, and its tokenizer.
+func smallModel(t *testing.T) string {
+	dir := reference.Random(t, reference.Shape{
+		Architecture: "LlamaForCausalLM", DType: "F16", Layers: 6, Vocab: 1024, ContextTokens: 1024,
+		Hidden: 32, Heads: 2, KVHeads: 2, HeadDim: 32, Tied: true,
+	}, 1)
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		b, err := os.ReadFile(filepath.Join(testkit.Model(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// slow returns a deployment that is small enough for the fake GPU, which runs every thread of a kernel.
+func slow(model string, replicas uint32) *messages.DeploymentSpec {
 	spec := kjvSpec(replicas)
-	spec.MaxSequences, spec.StepTokens = new(uint32(4)), new(uint32(64))
+	spec.Path, spec.MaxSequences, spec.StepTokens = model, new(uint32(4)), new(uint32(64))
 	return spec
 }
 
 // startOnFake starts a node whose first GPU is the fake one, with software GPUs after it. The
 // faults are armed before the model is deployed.
-func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int,
+func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, model string, software int,
 	faults string) (*node.Node, *logBuffer) {
 	t.Helper()
 	d, err := l.Open(0, driver.Embedded{})
@@ -76,7 +98,7 @@ func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software 
 		c.Log = zerolog.New(zerolog.MultiLevelWriter(zerolog.NewTestWriter(t), log)).Level(zerolog.InfoLevel)
 	})
 	fake.Fault(faults)
-	if _, err := n.PutDeployment(t.Context(), slow(uint32(1+software)), 0); err != nil {
+	if _, err := n.PutDeployment(t.Context(), slow(model, uint32(1+software)), 0); err != nil {
 		t.Fatal(err)
 	}
 	return n, log
@@ -88,8 +110,7 @@ type response struct {
 	text   string
 }
 
-// The fake GPU runs every thread of a kernel, so a token takes long. These prompts and outputs give a
-// prefill and two steps that decode.
+// These prompts and outputs give a prefill and two steps that decode.
 const fewPromptTokens, fewTokens = 3, 3
 
 // completeFour runs four short greedy requests at once.
@@ -120,8 +141,10 @@ func completeFour(t *testing.T, n *node.Node) [4]response {
 }
 
 // expectedOutputs returns the responses of a software device.
-func expectedOutputs(t *testing.T) [4]response {
-	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
+func expectedOutputs(t *testing.T, model string) [4]response {
+	want := completeFour(t, start(t, func(c *node.Config) {
+		c.Deployments = []*messages.DeploymentSpec{slow(model, 1)}
+	}))
 	for _, r := range want {
 		if r.text == "" {
 			t.Fatalf("without faults: %v", r)
@@ -144,7 +167,8 @@ func awaitIdle(t *testing.T, n *node.Node) {
 // an error that names the fault. The engine restarts, every stream gets the same tokens, and no
 // driver object leaks.
 func TestDriverFaultsChangeNoToken(t *testing.T) {
-	want := expectedOutputs(t)
+	model := smallModel(t)
+	want := expectedOutputs(t, model)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	t.Cleanup(func() { // after the node has stopped
@@ -152,7 +176,7 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 			t.Errorf("%d objects leaked", left)
 		}
 	})
-	n, log := startOnFake(t, fake, library, 1, "")
+	n, log := startOnFake(t, fake, library, model, 1, "")
 	awaitServing(t, n, 1, 1)
 	completeFour(t, n) // creates the objects that are created once
 	awaitIdle(t, n)
@@ -193,7 +217,8 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 // TestDriverFaultsDuringLoad checks that a driver fault during the load of a model is logged, and
 // that the load is retried on the same device or another one.
 func TestDriverFaultsDuringLoad(t *testing.T) {
-	want := expectedOutputs(t)
+	model := smallModel(t)
+	want := expectedOutputs(t, model)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
@@ -204,7 +229,7 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 		{"cuMemcpyHtoDAsync_v2@1=1", "CUDA_ERROR_INVALID_VALUE"},
 	} {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, log := startOnFake(t, fake, library, 1, tc.faults)
+			n, log := startOnFake(t, fake, library, model, 1, tc.faults)
 			waitFor(t, "the fault to be reached", func() bool { return fake.Unfired() == 0 })
 			fake.Reset()
 			waitFor(t, "both replicas to serve, on any GPU", func() bool {
@@ -236,12 +261,13 @@ var deviceLossFaults = []struct{ faults, says string }{
 // TestLastingDriverFaultQuarantines checks that streams continue elsewhere with the same tokens
 // when the device is lost, and that the device is quarantined and emptied.
 func TestLastingDriverFaultQuarantines(t *testing.T) {
-	want := expectedOutputs(t)
+	model := smallModel(t)
+	want := expectedOutputs(t, model)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	for _, tc := range deviceLossFaults {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, _ := startOnFake(t, fake, library, 1, "")
+			n, _ := startOnFake(t, fake, library, model, 1, "")
 			awaitServing(t, n, 1, 1)
 			fake.Fault(tc.faults)
 			if got := completeFour(t, n); got != want {
@@ -263,7 +289,7 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 			if g, err := n.Backend().ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
 				t.Fatalf("the device is not reopened: %v, %v", g, err)
 			}
-			deploy(t, n, slow(3))
+			deploy(t, n, slow(model, 3))
 			awaitServing(t, n, 1, 2)
 			if got := completeFour(t, n); got != want {
 				t.Errorf("after the device was reopened: got %v, want %v", got, want)
@@ -280,7 +306,7 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 // the cause, and that the node keeps running.
 func TestOnlyDeviceLost(t *testing.T) {
 	fake, library := fakeGPU(t)
-	n, _ := startOnFake(t, fake, library, 0, "")
+	n, _ := startOnFake(t, fake, library, smallModel(t), 0, "")
 	awaitServing(t, n, 1)
 	fake.Fault(deviceLossFaults[0].faults)
 	for i, a := range completeFour(t, n) {

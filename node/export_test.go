@@ -112,3 +112,6 @@ func StartFailing(ctx context.Context, cfg Config, name string, failure error) (
 	_, err = run(ctx, p, all)
 	return stopped, err
 }
+
+// HostCache returns the images of weights in host memory.
+func (n *Node) HostCache() *residency.HostCache { return n.parts.gpus.Images() }

@@ -12,6 +12,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/control/catalogue"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/node/availability"
 	"troupe/node/bus"
@@ -36,6 +37,7 @@ type joined struct {
 	secret       *stored.Secret
 	catalogue    *catalogue.Catalogue
 	adapters     *stored.Followers
+	canaries     *residency.Canaries
 }
 
 // publish publishes an event.

@@ -147,7 +147,7 @@ func scrape(t *testing.T, n *node.Node) (lines string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections := []string{"kv", "adapter", "sequences", "model"}
+	sections := []string{"kv", "adapter", "host", "sequences", "model"}
 	for line := range strings.Lines(string(text)) {
 		section, _, _ := strings.Cut(strings.TrimPrefix(line, "troupe_"), "_")
 		if slices.Contains(sections, section) && !strings.Contains(line, "_bucket") {

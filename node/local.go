@@ -62,9 +62,15 @@ func (l *local) inspect(path string) (engine.ModelInfo, error) {
 	return found.ModelInfo, err
 }
 
-// imageOf returns the image of the model in a folder, or nil.
-func (l *local) imageOf(path string) *engine.Image {
+// imageOf returns an image of the files that a folder had, of the given revision if there is one, or nil.
+func (l *local) imageOf(path, revision string) *engine.Image {
 	on := l.gpus.All()[0].Info()
+	if i := l.gpus.Images().Find(revision, on); i != nil && i.Path == path {
+		return i
+	}
+	if i := l.gpus.DiskImages().Find(revision, on); i != nil && i.Path == path {
+		return i
+	}
 	if i := l.gpus.Images().FindFolder(path, on); i != nil {
 		return i
 	}
@@ -77,7 +83,10 @@ func (l *local) imageOfRevision(revision string) *engine.Image {
 	if i := l.gpus.Images().Find(revision, on); i != nil {
 		return i
 	}
-	if i := l.gpus.DiskImages().Find(revision, on); i != nil || l.others == nil {
+	if i := l.gpus.DiskImages().Find(revision, on); i != nil {
+		return i
+	}
+	if i := l.gpus.FindWeights(revision, on); i != nil || l.others == nil {
 		return i
 	}
 	return l.others.Header(revision, on)
@@ -90,7 +99,7 @@ func (l *local) takeDevices(context.Context) error {
 
 func (l *local) openSoftwareDevices(context.Context) error {
 	err := l.gpus.OpenSoftware(l.cfg.Devices)
-	if err == nil && l.cfg.WeightsHostBytes > 0 {
+	if err == nil {
 		l.gpus.OpenHostCache()
 	}
 	if err == nil && l.cfg.WeightsDiskBytes > 0 {

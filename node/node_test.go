@@ -25,8 +25,8 @@ func start(t *testing.T, change func(*node.Config)) *node.Node {
 	cfg := node.Config{
 		Name: "test", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0",
 		Devices:     []host.Config{{Index: 0, MemoryBytes: 256 << 20}, {Index: 1, MemoryBytes: 256 << 20}},
-		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}}, AdapterHostBytes: 64 << 20,
-		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
+		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},
+		Log:         zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
 	}
 	if change != nil {
 		change(&cfg)

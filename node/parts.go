@@ -34,7 +34,7 @@ type parts struct {
 
 	changes   membership.Changes
 	unwatch   func()            // ends the subscription to changes of the members
-	following *stored.Followers // watches of drained nodes, pins and the secret
+	following *stored.Followers // watches of drained nodes, pins, the secret and canaries
 }
 
 // controls are the parts of the control backend.

@@ -73,7 +73,8 @@ func TestStandby(t *testing.T) {
 	waitFor(t, "the level active and its KV memory", func() bool {
 		return model().GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && kv() == had
 	})
-	if now := bytes.Load(); now != before {
+	waitFor(t, "the check of the weights", func() bool { return replica(t, n, "kjv").GetVerified() == 1 })
+	if now := bytes.Load(); now > before+64<<10 { // the steps of the check copy their inputs
 		t.Errorf("%d bytes were copied to the device", now-before)
 	}
 	if got := complete(t, n, prompt).Choices[0].Text; got != want {
@@ -87,7 +88,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestStandbyRounds checks that many rounds leave the memory of the device and the output as they were.
+// TestStandbyRounds checks that rounds leave the memory of the device and the output as they were.
+// TestRoundsLeaveNothing of testkit/identity does more.
 func TestStandbyRounds(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Devices = c.Devices[:1] })
 	conn := connect(t, n)
@@ -103,7 +105,7 @@ func TestStandbyRounds(t *testing.T) {
 	}
 	prompt := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 20, "temperature": 0}
 	want, had := complete(t, n, prompt).Choices[0].Text, memory()
-	for range 100 {
+	for range 10 {
 		answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
 		waitFor(t, "the level standby", in(messages.DeploymentState_DEPLOYMENT_STATE_STANDBY))
 		answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)

@@ -10,6 +10,7 @@ import (
 	"troupe/actors/model/replicaset"
 	"troupe/actors/supervise"
 	"troupe/control"
+	"troupe/engine/residency"
 	"troupe/gateway"
 	"troupe/node/backend"
 	"troupe/node/hierarchy"
@@ -23,6 +24,11 @@ func (p *parts) openSystem(context.Context) error {
 	p.registry = tree.New(p.onTreeEvent)
 	p.system = hierarchy.NewSystem(p.cfg.Runtime, p.metrics, p.cfg.Log)
 	p.dispatcher = supervise.NewDispatcher()
+	p.canaries = residency.NewCanaries(residency.CanaryConfig{
+		Node: p.cfg.Name, Version: p.cfg.Version, Now: p.cfg.Runtime.Now, WithTimeout: p.cfg.Runtime.WithTimeout,
+		Publish: p.publish,
+	})
+	p.gpus.VerifyBy(p.canaries)
 	p.others = &hostcache.OtherNodes{System: p.system, Plane: p.bulk, Peers: p.hostCaches, Log: p.cfg.Log}
 	return nil
 }
@@ -58,12 +64,12 @@ func (p *parts) composeBackend(context.Context) error {
 	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name, Runtime: p.cfg.Runtime}
 	status := &backend.Status{
 		Node: p.cfg.Name, System: p.system, GPUs: p.gpus.Names(), Lower: p.tiers.Names(),
-		HostCache: p.gpus.Images() != nil,
+		HostCache: p.cfg.WeightsHostBytes > 0,
 		NoRemote:  p.cfg.Tiers.LocalOnly,
 	}
 	models := &backend.ModelFiles{
 		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf,
-		Elsewhere: view.Model,
+		Elsewhere: view.Sizes,
 		Runtime:   p.cfg.Runtime,
 	}
 	deployments := &backend.DeploymentControl{
@@ -98,7 +104,7 @@ func (p *parts) composeBackend(context.Context) error {
 		},
 	}
 	view.Backend = p.control.Backend
-	p.metrics.MustRegister(metrics.Collector{Source: status, Runtime: p.cfg.Runtime})
+	p.metrics.MustRegister(metrics.Collector{Source: status, Runtime: p.cfg.Runtime}, metrics.Canaries{Of: p.canaries})
 	return nil
 }
 
@@ -124,6 +130,7 @@ func (p *parts) startActors(context.Context) (err error) {
 	images := hierarchy.HostCache{
 		Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Disk: p.gpus.DiskImages(),
 		DiskBudget: p.cfg.WeightsDiskBytes, Publish: p.publish, Plane: p.bulk,
+		GPUs: p.gpus, AdapterDeleted: p.catalogue.Deleted,
 	}
 	p.gpus.UseOtherNodes(p.others)
 	p.stopActors, err = hierarchy.Root{
@@ -134,7 +141,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
-			AdapterHostBytes: p.cfg.AdapterHostBytes, Watch: *p.cfg.Watch, Publish: p.publish,
+			HostCache: images, Watch: *p.cfg.Watch, Publish: p.publish,
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,

@@ -64,8 +64,11 @@ func (p *parts) subscribe(context.Context) error {
 // follow starts following the desired state that this node keeps in memory.
 func (p *parts) follow(ctx context.Context) error {
 	p.following = stored.NewFollowers(p.cfg.Runtime, p.cfg.Log)
+	canaries := &stored.Canaries{
+		Records: p.canaries, Store: p.store, Publish: p.publish, Runtime: p.cfg.Runtime, Log: p.cfg.Log,
+	}
 	return p.following.Follow(ctx, p.drained.Watch(p.store, p.changes.OnDrained), p.pins.Watch(p.store),
-		p.secret.Watch())
+		p.secret.Watch(), canaries.Watch())
 }
 
 // join makes the node a member.

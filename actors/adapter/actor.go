@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/hostcache"
 	"troupe/core/lora"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -15,15 +16,16 @@ import (
 )
 
 // Store is the memory for the adapters of one lease, to which the slots write; see
-// residency.AdapterStore. It survives every actor.
+// residency.AdapterCache. It survives every actor.
 type Store interface {
-	Inspect(path string) (engine.AdapterFile, error)
-	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error
+	Inspect(name hostcache.Name, path string) (engine.AdapterFile, error)
+	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, ticket string) (lora.Tier, error)
 	Evict(key string)
-	Drop(key string) error
 	Held() []residency.ResidentAdapter
-	Staged() []residency.StagedAdapter
 	Pages() []uint32
+	Layout() string
+	InHost(name hostcache.Name) bool
+	HostNews() uint64
 }
 
 // Config is fixed for the life of the pool and shared by its restarts.
@@ -33,8 +35,9 @@ type Config struct {
 	// GPU receives DeviceFailed.
 	GPU   *actor.PID
 	Lease string
-	// HostBytes limits the page-locked host memory that caches adapters; 0: no cache.
-	HostBytes int64
+	Model string // the deployment
+	// HostCache is the actor of the copies in host memory, which all replicas of the node share; nil: none.
+	HostCache *actor.PID
 	Prefetch  int // number of adapters that may be prefetched at once, by popularity; 0: none
 	Slot      func(SlotConfig) *actor.Props
 	Strategy  actor.SupervisorStrategy
@@ -69,6 +72,7 @@ type pool struct {
 	slotKeys       map[string]string        // adapter keys by id of the slot, including stopping ones
 	requestedSince bool                     // adapters were requested after the last prefetch
 	reported       lora.Stats               // last counters sent to the replica
+	hostNews       uint64                   // of the store, at the last search for copies in host memory
 }
 
 // phase tells which messages the pool accepts.
@@ -129,6 +133,11 @@ func (p *pool) Receive(ctx actor.Context) {
 	default:
 		supervise.Unknown(ctx, "adapters")
 	}
+}
+
+// name returns the name of an adapter in the host cache.
+func (p *pool) name(key string) hostcache.Name {
+	return hostcache.Name{Model: p.Model, Adapter: key, Layout: p.store.Layout()}
 }
 
 // accepts reports whether a message is handled in this phase. The replica repeats ignored commands.

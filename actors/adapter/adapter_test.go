@@ -253,7 +253,7 @@ func TestForgetWaitsForLastUser(t *testing.T) {
 		}
 		s.unpin("1")
 		wait()
-		if len(s.memory.Held())+len(s.memory.Staged()) != 0 {
+		if len(s.memory.Held()) != 0 {
 			t.Error("the adapter is still in memory")
 		}
 		s.pin("3", "b1@1")

@@ -11,18 +11,26 @@
 // evicted or prefetched. A slot performs a load; stopping the slot evicts its adapter. Jobs inspect
 // the folders of adapters.
 //
-// A crash loses the pins and the loads in flight, and ends the slots. The content of the pages and
-// of host memory belongs to the Store, which survives the crash, and the successor recovers it. The
+// Copies in host memory are those of the node's host cache (actors/hostcache), which all replicas of the
+// node share. The pool asks the Store every 100 ms whether they have changed, and reports where adapters
+// are.
+//
+// A crash loses the pins and the loads in flight, and ends the slots. The content of the pages
+// belongs to the Store, which survives the crash, and the successor recovers it. The
 // replica also knows the pins. The successor ignores all commands until AdoptPins lists the pins in
 // effect, so that it evicts no adapter that a step reads. The replica requests all other pins
 // again. Popularity starts at zero.
 //
 // # Slot
 //
-// Parent: the pool. Accepts nothing. Sends SlotLoaded.
+// Parent: the pool. Accepts UseImageResult from the host cache. Sends SlotLoaded to the pool, UseImage and
+// EndImageUse to the host cache.
 //
-// A slot owns the copy of one adapter into its pages. A job reads the adapter from disk into host
-// memory, unless the adapter is already there, and copies it to the device while steps run. A crash
+// A slot owns the copy of one adapter into its pages. It asks the host cache for a ticket. With it, a
+// job copies the image of the adapter to the device while steps run, or reads the adapter's files into a new image
+// and copies that. If another load fills the image, the host cache answers when that has ended, and the
+// slot asks again every second, 5 times at most. A slot that gets no ticket, or no answer within a
+// second, reads the files and leaves no image. A crash
 // loses the copy; the successor starts it again, or finds that it was complete. The slot stops only
 // after its copy has ended, so that the pages can be reused. A file that cannot be loaded does not
 // crash the slot: the pool refuses the requests that wait for the adapter. If the device is lost,

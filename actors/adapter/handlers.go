@@ -24,17 +24,12 @@ func (p *pool) onStarted(ctx actor.Context) {
 		panic(err)
 	}
 	p.store = store
-	p.machine = lora.NewPool(lora.Config{Pages: store.Pages(), HostBytes: p.HostBytes})
-	for _, s := range store.Staged() {
-		if p.registerHeld(s.Key, s.File); !p.machine.RecoverHost(s.Key) {
-			p.drop(s.Key)
-		}
-	}
+	p.machine = lora.NewPool(lora.Config{Pages: store.Pages()})
 	for _, h := range store.Held() {
 		if p.registerHeld(h.Key, h.File); !p.machine.Recover(h.Key, h.Pages) {
 			panic("adapter: pages of " + h.Key + " are used twice")
 		}
-		p.spawn(ctx, SlotConfig{Store: store, Key: h.Key, File: h.File, Pages: h.Pages})
+		p.spawn(ctx, SlotConfig{Store: store, Name: p.name(h.Key), File: h.File, Pages: h.Pages})
 	}
 	ctx.Request(ctx.Parent(), &messages.AdaptersReady{Incarnation: p.incarnation,
 		Bytes: uint64(len(store.Pages())) * hbm.PageBytes})
@@ -64,14 +59,13 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	for _, pin := range msg.GetPins() {
 		p.onPin(ctx, pin)
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.known)) {
-		p.notify(ctx, key)
-	}
+	p.hostNews = p.store.HostNews()
+	p.notify(ctx, slices.Sorted(maps.Keys(p.known))...)
 	p.sendChanges(ctx)
 }
 
 // onPrefetch prefetches popular adapters into memory that was not used recently. It also sends
-// changed counters to the replica.
+// changed counters to the replica, and which adapters have a copy in host memory.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return
@@ -79,6 +73,10 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if p.requestedSince && p.phase == serving {
 		p.requestedSince = false
 		p.perform(ctx, p.machine.Prefetch(p.Prefetch, supervise.Now(ctx))...)
+	}
+	if news := p.store.HostNews(); p.phase == serving && news != p.hostNews {
+		p.hostNews = news
+		p.notify(ctx, slices.Sorted(maps.Keys(p.known))...)
 	}
 	if p.phase == serving && p.reported != p.machine.Stats() {
 		p.sendChanges(ctx)

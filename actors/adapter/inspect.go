@@ -21,11 +21,11 @@ func (p *pool) know(spec *messages.AdapterSpec) {
 	p.machine.Inspect(key)
 }
 
-// inspect starts a job that reads the size of an adapter from its folder.
+// inspect starts a job that finds out the size of an adapter.
 func (p *pool) inspect(ctx actor.Context, key string) {
-	store, incarnation, path := p.store, p.incarnation, p.known[key].spec.GetPath()
+	store, incarnation, name, path := p.store, p.incarnation, p.name(key), p.known[key].spec.GetPath()
 	supervise.Job(ctx, p.lifetime,
-		func(context.Context) (engine.AdapterFile, error) { return store.Inspect(path) },
+		func(context.Context) (engine.AdapterFile, error) { return store.Inspect(name, path) },
 		func(file engine.AdapterFile, err error) any { return &inspected{incarnation, key, file, err} })
 }
 

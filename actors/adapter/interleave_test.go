@@ -202,9 +202,6 @@ func (r *run) check() {
 	for _, wrong := range r.memory.wrong {
 		r.t.Error(wrong)
 	}
-	if n := r.memory.hostBytes(); n > hostBytes {
-		r.t.Errorf("%d of %d bytes of host memory are used", n, hostBytes)
-	}
 }
 
 // finish ends all faults and all requests, and checks that nothing leaked.

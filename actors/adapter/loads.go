@@ -31,14 +31,14 @@ func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
 		ctx.Stop(slot)
 		return
 	}
-	p.machine.Loaded(key, nil)
+	p.machine.Loaded(key, sources[msg.GetSource()], nil)
 	p.perform(ctx, key)
 }
 
 func (p *pool) loadFailed(ctx actor.Context, key string, reason messages.Reason, err error) {
 	delete(p.slots, key)
 	p.known[key].lastFailure = reason
-	p.machine.Loaded(key, err)
+	p.machine.Loaded(key, lora.Disk, err)
 	p.perform(ctx, key)
 }
 
@@ -64,6 +64,6 @@ func (p *pool) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		p.loadFailed(ctx, key, messages.Reason_REASON_LOAD_FAILED, errSlot)
 	default: // the content of its pages is intact
 		table, _ := p.machine.Table(key)
-		p.spawn(ctx, SlotConfig{Store: p.store, Key: key, File: p.known[key].file, Pages: table.Pages})
+		p.spawn(ctx, SlotConfig{Store: p.store, Name: p.name(key), File: p.known[key].file, Pages: table.Pages})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/hostcache"
 	"troupe/core/lora"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -23,9 +24,11 @@ type fakeStore struct {
 	content map[uint32]string // page -> key with a complete copy
 	writing map[uint32]string // page -> key being copied
 	held    map[string]residency.ResidentAdapter
-	staged  map[string]residency.StagedAdapter
 	wrong   []string
 	loads   int
+	tickets []string        // of the loads
+	inHost  map[string]bool // adapters with a copy in host memory
+	news    uint64
 
 	// onCopy returns the result of a copy. If it is nil, copies succeed after a moment.
 	onCopy func(key string) error
@@ -36,8 +39,7 @@ type fakeStore struct {
 func newMemory(pages int) *fakeStore {
 	return &fakeStore{
 		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{},
-		held:   map[string]residency.ResidentAdapter{},
-		staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
+		held: map[string]residency.ResidentAdapter{}, gone: map[string]bool{}, inHost: map[string]bool{},
 	}
 }
 
@@ -49,7 +51,7 @@ func fileOfPages(pages int) engine.AdapterFile {
 }
 
 // Inspect derives the size of an adapter from its path: "a/2" has two pages.
-func (m *fakeStore) Inspect(path string) (engine.AdapterFile, error) {
+func (m *fakeStore) Inspect(_ hostcache.Name, path string) (engine.AdapterFile, error) {
 	time.Sleep(5 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,13 +63,16 @@ func (m *fakeStore) Inspect(path string) (engine.AdapterFile, error) {
 	return fileOfPages(pages), nil
 }
 
-func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+func (m *fakeStore) Load(
+	ctx context.Context, key string, file engine.AdapterFile, pages []uint32, ticket string,
+) (lora.Tier, error) {
 	m.mu.Lock()
 	if h, ok := m.held[key]; ok && slices.Equal(h.Pages, pages) {
 		m.mu.Unlock()
-		return nil
+		return lora.GPU, nil
 	}
 	m.loads++
+	m.tickets = append(m.tickets, ticket)
 	for _, page := range pages {
 		if other, ok := m.writing[page]; ok {
 			m.wrong = append(m.wrong, fmt.Sprintf("%s and %s are copied to page %d", key, other, page))
@@ -89,7 +94,7 @@ func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFil
 		}
 	}()
 	if err := m.copy(ctx, key); err != nil {
-		return err
+		return lora.Disk, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,10 +102,39 @@ func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFil
 		m.content[page] = key
 	}
 	m.held[key] = residency.ResidentAdapter{Key: key, File: file, Pages: pages}
-	if keep {
-		m.staged[key] = residency.StagedAdapter{Key: key, File: file}
+	if ticket != "" {
+		return lora.DRAM, nil
 	}
-	return nil
+	return lora.Disk, nil
+}
+
+func (m *fakeStore) Layout() string { return "test" }
+
+func (m *fakeStore) InHost(name hostcache.Name) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.inHost[name.Adapter]
+}
+
+func (m *fakeStore) HostNews() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news
+}
+
+// loaded returns the tickets of all loads, in order.
+func (m *fakeStore) loaded() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.tickets)
+}
+
+// setInHost gives an adapter a copy in host memory, or takes it away.
+func (m *fakeStore) setInHost(key string, there bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inHost[key] = there
+	m.news++
 }
 
 func (m *fakeStore) copy(ctx context.Context, key string) error {
@@ -121,23 +155,10 @@ func (m *fakeStore) Evict(key string) {
 	delete(m.held, key)
 }
 
-func (m *fakeStore) Drop(key string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.staged, key)
-	return nil
-}
-
 func (m *fakeStore) Held() []residency.ResidentAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.held))
-}
-
-func (m *fakeStore) Staged() []residency.StagedAdapter {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.staged))
 }
 
 func (m *fakeStore) Pages() []uint32 {
@@ -154,12 +175,4 @@ func (m *fakeStore) intact(key string) bool {
 	defer m.mu.Unlock()
 	h, ok := m.held[key]
 	return ok && !slices.ContainsFunc(h.Pages, func(page uint32) bool { return m.content[page] != key })
-}
-
-// hostBytes returns the bytes of staged adapters.
-func (m *fakeStore) hostBytes() (bytes int64) {
-	for _, s := range m.Staged() {
-		bytes += s.File.Layout.Bytes()
-	}
-	return bytes
 }

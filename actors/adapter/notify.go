@@ -10,23 +10,38 @@ import (
 	"troupe/messages"
 )
 
-// notify reports an adapter's location to the replica if it has changed.
-func (p *pool) notify(ctx actor.Context, key string) {
-	k := p.known[key]
-	if k == nil || k.file.Layout == nil {
-		return
+// notify reports the locations of adapters to the replica, as far as they have changed.
+func (p *pool) notify(ctx actor.Context, keys ...string) {
+	var held []*messages.AdapterHeld
+	for _, key := range keys {
+		k := p.known[key]
+		if k == nil || k.file.Layout == nil {
+			continue
+		}
+		if !p.machine.Registered(key) {
+			delete(p.known, key)
+		}
+		if now := p.location(key); now != k.reported {
+			k.reported = now
+			held = append(held, &messages.AdapterHeld{
+				Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State],
+				Location: locations[now.Tier],
+			})
+		}
 	}
-	if !p.machine.Registered(key) {
-		delete(p.known, key)
+	if len(held) > 0 {
+		p.sendChanges(ctx, held...)
 	}
-	var now lora.Location
-	if now.State, now.Tier = p.machine.State(key); now == k.reported {
-		return
+}
+
+// location returns the state of an adapter and the nearest tier that has it. One that is not registered
+// any longer is on disk alone, whether or not its copy in host memory is gone already.
+func (p *pool) location(key string) (l lora.Location) {
+	l.State, l.Tier = p.machine.State(key)
+	if l.Tier == lora.Disk && p.machine.Registered(key) && p.store.InHost(p.name(key)) {
+		l.Tier = lora.DRAM
 	}
-	k.reported = now
-	p.sendChanges(ctx, &messages.AdapterHeld{
-		Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State], Location: locations[now.Tier],
-	})
+	return l
 }
 
 // sendChanges sends changed adapters and the counters to the replica.
@@ -36,9 +51,8 @@ func (p *pool) sendChanges(ctx actor.Context, held ...*messages.AdapterHeld) {
 	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held,
 		Counts: &messages.AdapterCounts{
 			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.machine.FreePages()), Hits: did.Hits,
-			Loads:      did.Loads,
-			Reads:      did.Reads,
-			Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,
+			Loads: did.Loads, Reads: did.Reads, HostLoads: did.HostLoads, Prefetches: did.Prefetches,
+			Evictions: did.Evictions, Failures: did.Failures,
 		}})
 }
 
@@ -54,6 +68,13 @@ var locations = map[lora.Tier]messages.AdapterLocation{
 	lora.Disk: messages.AdapterLocation_ADAPTER_LOCATION_DISK,
 	lora.DRAM: messages.AdapterLocation_ADAPTER_LOCATION_DRAM,
 	lora.GPU:  messages.AdapterLocation_ADAPTER_LOCATION_GPU,
+}
+
+// sources are the tiers that a slot has loaded from.
+var sources = map[messages.AdapterLocation]lora.Tier{
+	messages.AdapterLocation_ADAPTER_LOCATION_DISK: lora.Disk,
+	messages.AdapterLocation_ADAPTER_LOCATION_DRAM: lora.DRAM,
+	messages.AdapterLocation_ADAPTER_LOCATION_GPU:  lora.GPU,
 }
 
 var reasons = map[lora.Reason]messages.Reason{

@@ -16,9 +16,7 @@ func (p *pool) perform(ctx actor.Context, touched ...string) {
 			touched = append(touched, p.performAction(ctx, action))
 		}
 	}
-	for _, key := range touched {
-		p.notify(ctx, key)
-	}
+	p.notify(ctx, touched...)
 }
 
 // performAction carries out one action and returns the key of its adapter.
@@ -28,14 +26,11 @@ func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string)
 		p.inspect(ctx, a.Adapter)
 		return a.Adapter
 	case lora.Load:
-		p.spawn(ctx, SlotConfig{Store: p.store, Key: a.Adapter, File: p.known[a.Adapter].file, Pages: a.Table.Pages,
-			Keep: a.Keep})
+		p.spawn(ctx, SlotConfig{Store: p.store, Name: p.name(a.Adapter), File: p.known[a.Adapter].file,
+			Pages: a.Table.Pages, Path: p.known[a.Adapter].spec.GetPath(), HostCache: p.HostCache})
 		return a.Adapter
 	case lora.Evict:
 		ctx.Stop(p.slots[a.Adapter])
-		return a.Adapter
-	case lora.Drop:
-		p.drop(a.Adapter)
 		return a.Adapter
 	case lora.Ready:
 		p.sendPinned(ctx, a.Request, a.Adapter)
@@ -58,7 +53,7 @@ func (p *pool) spawn(ctx actor.Context, cfg SlotConfig) {
 		if err != nil {
 			panic(err)
 		}
-		p.slots[cfg.Key], p.slotKeys[pid.GetId()] = pid, cfg.Key
+		p.slots[cfg.Name.Adapter], p.slotKeys[pid.GetId()] = pid, cfg.Name.Adapter
 		return
 	}
 }
@@ -71,11 +66,4 @@ func (p *pool) lose(ctx actor.Context, a lora.Lost) {
 		why.Reason = p.known[a.Adapter].lastFailure
 	}
 	p.refuse(ctx, a.Request, why)
-}
-
-// drop frees host memory.
-func (p *pool) drop(key string) {
-	if err := p.store.Drop(key); err != nil {
-		p.Log.Warn().Err(err).Str("adapter", key).Msg("freeing host memory of adapter failed")
-	}
 }

@@ -12,14 +12,10 @@ import (
 
 	"troupe/actors/adapter"
 	"troupe/actors/supervise"
-	"troupe/core/hbm"
 	"troupe/core/lora"
 	"troupe/messages"
 	"troupe/testkit"
 )
-
-// hostBytes is the host memory of a pool in these tests.
-const hostBytes = 3 * hbm.PageBytes
 
 // stage is a pool with its slots and a fakeStore. The test acts as the replica, with a
 // lora.PinClient.
@@ -37,6 +33,8 @@ type stage struct {
 	refused  map[string]*messages.Refused // by pin
 	lost     atomic.Bool                  // the pool crashed too often
 	gpu      *testkit.Peer
+	cache    *actor.PID // the host cache; nil: none
+	counts   *messages.AdapterCounts
 
 	crashPool, crashSlot atomic.Bool // on their next message
 }
@@ -85,9 +83,9 @@ func (s *stage) props() *actor.Props {
 		}
 	}
 	return adapter.Props(adapter.Config{
-		GPU: s.gpu.PID, Lease: "m-0",
-		Open:      func() (adapter.Store, error) { return s.memory, nil },
-		HostBytes: hostBytes, Prefetch: 2, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+		GPU: s.gpu.PID, Lease: "m-0", Model: "m", HostCache: s.cache,
+		Open:     func() (adapter.Store, error) { return s.memory, nil },
+		Prefetch: 2, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return adapter.SlotProps(cfg).Configure(actor.WithReceiverMiddleware(crash(&s.crashSlot), testkit.Wire))
 		},
@@ -122,6 +120,7 @@ func (s *stage) receive(ctx actor.Context) {
 		}
 		s.pins.OnPinResult(msg.GetRequestId(), nil)
 	case *messages.AdaptersChanged:
+		s.counts = msg.GetCounts()
 		for _, a := range msg.GetAdapters() {
 			s.pins.OnState((&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key(), lora.Location{
 				State: lora.State(a.GetState() - messages.AdapterState_ADAPTER_STATE_ABSENT),

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -23,6 +24,8 @@ import (
 // survives every actor.
 type Models interface {
 	Inspect(path, revision string) (residency.Inspected, error)
+	// Holds returns where the node has weights, apart from devices; empty: nowhere. It reads the disk.
+	Holds(path, revision string) string
 	LoadWeights(ctx context.Context, copy uint64, from weights.Source, ticket string) (weights.Content, error)
 	ParkWeights(ctx context.Context, copy uint64, ticket string) error
 	FreeWeights(copy uint64) error
@@ -32,6 +35,13 @@ type Models interface {
 	LeaseAdapters(lease string, pages int) (residency.Loaded, error)
 	Held() []residency.Loaded
 	Copies() []weights.Copy
+
+	OpenReader(id string, copy uint64, expires time.Time)
+	RevokeReaders(copy uint64, why string)
+	ExpireReaders(now time.Time)
+	EndedReaders() []residency.EndedReader
+	ForgetReader(id string)
+	OnReaderEnded(changed func())
 }
 
 // HealthSource observes a device. It may block.
@@ -64,7 +74,8 @@ func Props(cfg Config) *actor.Props {
 	shared := &sharedState{quarantine: quarantine.New(), uses: make(map[string]*use)}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &device{Config: cfg, sharedState: shared, incarnation: incarnation, switches: switching.New()}
+		return &device{Config: cfg, sharedState: shared, incarnation: incarnation, switches: switching.New(),
+			loads: make(map[string]switching.Load)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
@@ -90,10 +101,13 @@ type device struct {
 	memory  *core.Memory
 	sharing sharing
 
+	loads      map[string]switching.Load // since this incarnation started, by lease
 	switches   *switching.Machine
 	lastSwitch *messages.GpuSwitch     // in progress, or the last one; nil: none
 	images     map[string]imageRequest // of the host cache, by request
 	asked      uint64                  // number of the last of them
+	seekers    map[uint64]*actor.PID   // who asked where the node has weights, by number
+	sought     uint64                  // number of the last of them
 }
 
 func (d *device) Receive(ctx actor.Context) {
@@ -123,6 +137,10 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onImage(ctx, msg)
 	case *imageTimeout:
 		d.onImageTimeout(ctx, msg)
+	case *messages.ReadWeights:
+		d.onRead(ctx, msg)
+	case *readerEnded:
+		d.onReaderEnded(ctx, msg)
 	case *messages.RequestTurn:
 		d.onRequestTurn(ctx, msg)
 	case *messages.TurnEnded:
@@ -146,7 +164,9 @@ func (d *device) Receive(ctx actor.Context) {
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.GetGpu:
-		ctx.Respond(d.status(ctx))
+		d.onGet(ctx, msg)
+	case *sought:
+		d.onSought(ctx, msg)
 	case *observeNow:
 		d.onObserveNow(ctx, msg)
 	case *observed:
@@ -157,6 +177,8 @@ func (d *device) Receive(ctx actor.Context) {
 		d.performHealth(ctx, d.quarantine.Suspect(msg.GetDetail(), supervise.Now(ctx)))
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
+	case *messages.OverruleSwitch:
+		d.onOverrule(ctx, msg)
 	case *messages.SwitchGpu:
 		d.onSwitch(ctx, msg)
 	case *switchDeadline:

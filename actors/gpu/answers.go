@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -37,8 +38,13 @@ func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 	m, metrics := e.Model, &messages.SwitchMetrics{Source: "device"}
 	if !e.Adopted && !e.Shared {
 		metrics = &messages.SwitchMetrics{
-			Load: durationpb.New(e.Took), Source: m.From, Why: m.FromWhy, Bytes: uint64(m.Size.Weights),
+			Load: durationpb.New(e.Took - m.Verify), Source: m.From, Why: m.FromWhy, Floor: known(m.Floor),
+			Bytes: uint64(m.Size.Weights), Verify: durationpb.New(m.Verify),
 		}
+	}
+	var canary *messages.CanaryRecord
+	if m.Canary.Valid() {
+		canary = &messages.CanaryRecord{Prompt: m.Canary.Prompt, Tokens: m.Canary.Tokens, RecordedBy: m.Canary.By}
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID,
 		Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
@@ -46,8 +52,16 @@ func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 			ContextTokens: uint32(m.ContextTokens), Vocab: uint32(m.Vocab), Eos: m.EOS,
 			Metrics: metrics, Adopted: e.Adopted, AdapterPages: uint32(m.AdapterPages),
 			KvBlocksAlone: uint32(e.BlocksAlone), WeightsDigest: m.Weights, RevisionDigest: m.Revision,
-			Shared: e.Shared, Handle: m.Handle,
+			Shared: e.Shared, Handle: m.Handle, Canary: canary,
 		}}}
+}
+
+// known returns a duration; nil if it is 0, which means that it is unknown.
+func known(t time.Duration) *durationpb.Duration {
+	if t == 0 {
+		return nil
+	}
+	return durationpb.New(t)
 }
 
 func (d *device) refusedLoad(e core.RefuseLoad) *messages.LoadModelResult {
@@ -66,9 +80,21 @@ func (d *device) refusedLoad(e core.RefuseLoad) *messages.LoadModelResult {
 	case e.Refusal.Overload != nil:
 		r.Memory = messages.ShortOfMemory(e.Spec.Path, e.Refusal.Overload)
 		r.Memory.Evictable = uint64(e.Refusal.Evictable)
+	case e.Refusal.Unverified != nil:
+		r.Unverified = d.unverified(e.Spec.Path, e.Refusal.Unverified)
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID, FoundRevision: e.Refusal.Found,
 		Outcome: &messages.LoadModelResult_Refused{Refused: r}}
+}
+
+func (d *device) unverified(path string, u *core.Unverified) *messages.UnverifiedWeights {
+	m := &messages.UnverifiedWeights{Model: path, Device: d.Node + "/" + d.Name, Remedy: u.Remedy}
+	for _, r := range u.Rejections {
+		m.Sources = append(m.Sources, &messages.RejectedSource{
+			Source: r.Source.Name, Tokens: r.Got, Recorded: r.Recorded.Tokens,
+		})
+	}
+	return m
 }
 
 func unloadedResult(e core.AnswerUnload) *messages.UnloadModelResult {

@@ -83,7 +83,7 @@ func modelOf(m residency.Loaded) core.Model {
 		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
-		From: m.From.Source, FromWhy: m.From.Why,
+		From: m.From.Source, FromWhy: m.From.Why, Floor: m.From.Floor, Verify: m.From.Verify, Canary: m.Canary,
 	}
 }
 
@@ -99,8 +99,17 @@ func reportOf(msg *messages.KVReport) core.Report {
 	return core.Report{
 		Blocks: int(msg.GetBlocks()), MinBlocks: int(msg.GetMinBlocks()), WantedBlocks: int(msg.GetWantedBlocks()),
 		Priority: int(msg.GetPriority()), LastUsed: msg.GetLastUsed().AsTime().UnixNano(),
-		Standby: msg.GetStandby(), StandbyWanted: msg.GetStandbyWanted(),
+		Standby: msg.GetStandby(), StandbyWanted: msg.GetStandbyWanted(), Serving: msg.GetServing(),
+		Engine: engineOf(msg),
 	}
+}
+
+func engineOf(msg *messages.KVReport) core.Engine {
+	e := core.Engine{Graphs: int(msg.GetGraphs()), Capture: msg.GetCapture().AsDuration()}
+	if since := msg.GetEngineSince(); since != nil {
+		e.Since = since.AsTime()
+	}
+	return e
 }
 
 // failureOf returns the failure of a job. If the revision found is not the requested one, the
@@ -120,6 +129,9 @@ func failureOf(err error) core.Failure {
 		f.Cause = core.DeviceLost
 	case errors.Is(err, errors.ErrUnsupported):
 		f.Cause = core.Unsupported
+	}
+	if u := (*residency.Unverified)(nil); errors.As(err, &u) {
+		f.Unverified = &core.Unverified{Rejections: u.Rejections, Remedy: u.Remedy()}
 	}
 	return f
 }

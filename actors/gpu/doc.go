@@ -2,10 +2,10 @@
 // device's memory, and quarantines the device when it fails.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory. Accepts: LoadModel,
-// UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, EvictWeights, QuarantineGpu, ReleaseGpu,
-// DeviceFailed, RequestTurn, TurnEnded. Answers: LoadModelResult, UnloadModelResult,
-// LeaseAdaptersResult, EvictWeightsResult, QuarantineGpuResult and ReleaseGpuResult, once for each
-// command; GpuStatus. Sends: ShrinkKV, GrowKV, TurnGranted, RecallTurn, ReplicaOverdue.
+// UnloadModel, ReadWeights, LeaseAdapters, KVReport, KVShrunk, GetGpu, EvictWeights, QuarantineGpu,
+// ReleaseGpu, DeviceFailed, RequestTurn, TurnEnded. Answers: LoadModelResult, UnloadModelResult,
+// ReadWeightsResult, LeaseAdaptersResult, EvictWeightsResult, QuarantineGpuResult and ReleaseGpuResult,
+// once for each command; GpuStatus. Sends: ShrinkKV, GrowKV, TurnGranted, RecallTurn, ReplicaOverdue.
 //
 // The actor drives three machines. core/device decides what is in the memory: its events are messages
 // and the results of jobs, and perform carries out its effects. core/quarantine decides whether the
@@ -18,6 +18,17 @@
 // and still there when the last replica has ended. They go when a load needs the memory, when KV memory
 // needs it and their deployment is deleted, or when EvictWeights or an UnloadModel drops them. A lease
 // is opened with the handle in ModelLoaded, a secret that only the actor that loaded the lease gets.
+//
+// # Readers
+//
+// Weights are a source for loads of other devices and nodes (Devices). A load asks the actor for a reader
+// (ReadWeights), and reads at Models until it ends the reader there, whatever happens to the actors
+// meanwhile. Models then notifies the actor, as core/residency must know when the memory may be freed. A
+// reader that no load claims in time ends by itself; one that is revoked ends after the part that it
+// copies.
+//
+// A load ends only once the weights have passed the check of core/verify. If no source passes it, the load is
+// refused with each source, and the device is tested.
 //
 // # KV memory
 //

@@ -19,6 +19,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
 	weights "troupe/core/residency"
+	"troupe/core/verify"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -26,8 +27,19 @@ import (
 	"troupe/testkit"
 )
 
+// noReaders are the readers of weights that no other device reads.
+type noReaders struct{}
+
+func (noReaders) OpenReader(string, uint64, time.Time)  {}
+func (noReaders) RevokeReaders(uint64, string)          {}
+func (noReaders) ExpireReaders(time.Time)               {}
+func (noReaders) EndedReaders() []residency.EndedReader { return nil }
+func (noReaders) ForgetReader(string)                   {}
+func (noReaders) OnReaderEnded(func())                  {}
+
 // fakeModels implements gpu.Models without a device.
 type fakeModels struct {
+	noReaders
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
 	copies     map[uint64]weights.Copy
@@ -39,6 +51,17 @@ type fakeModels struct {
 	fail       error // of weights
 	failLease  error
 	failResize error
+	from       residency.Origin // of weights; zero: disk
+	canary     verify.Record
+	holds      map[string]string // place of the weights by revision
+	seeking    func()            // called by Holds; may be nil
+}
+
+func (s *fakeModels) Holds(_, revision string) string {
+	if s.seeking != nil {
+		s.seeking()
+	}
+	return s.holds[revision]
 }
 
 func (s *fakeModels) Inspect(path, _ string) (residency.Inspected, error) {
@@ -96,7 +119,9 @@ func (s *fakeModels) Lease(spec engine.LoadSpec, number uint64, handle string) (
 	}
 	content := s.copies[number].Content
 	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Info: s.info(), KVBlockBytes: 16 << 10, Copy: number,
-		Handle: handle, Digests: engine.Digests{Weights: content.Weights, Revision: content.Revision}}
+		Handle: handle, From: cmp.Or(s.from, residency.Origin{Source: "disk", Floor: 3 * time.Millisecond}),
+		Canary:  s.canary,
+		Digests: engine.Digests{Weights: content.Weights, Revision: content.Revision}}
 	return s.held[spec.Lease], nil
 }
 

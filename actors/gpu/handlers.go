@@ -29,6 +29,7 @@ func (d *device) onStarted(ctx actor.Context) {
 	}
 	d.hbm = pid
 	d.startTurns(ctx, held)
+	d.startReaders(ctx)
 	d.performHealth(ctx, d.quarantine.Start(d.Health != nil))
 	supervise.After(ctx, tickInterval, &tick{d.incarnation})
 }
@@ -36,6 +37,7 @@ func (d *device) onStarted(ctx actor.Context) {
 // onStopping blocks until no job changes resident memory, because the next incarnation rebuilds its
 // ledger from that memory.
 func (d *device) onStopping() {
+	d.Models.OnReaderEnded(nil)
 	d.cancel()
 	d.changes.Wait()
 	if d.memory != nil {
@@ -91,6 +93,7 @@ func (d *device) onEvict(ctx actor.Context, msg *messages.EvictWeights) {
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	if ctx.Sender() != nil {
 		d.keepUse(ctx, msg)
+		d.verifiedAfterSwitch(msg)
 		d.perform(ctx, d.memory.Reported(actorOf(ctx.Sender()), msg.GetLease(), reportOf(msg), supervise.Now(ctx)))
 	}
 }
@@ -136,6 +139,7 @@ func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 
 func (d *device) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation == d.incarnation {
+		d.syncReaders(ctx)
 		d.perform(ctx, d.memory.Tick(d.quarantine.State(), supervise.Now(ctx)))
 		supervise.After(ctx, tickInterval, msg)
 	}

@@ -20,6 +20,8 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.loadWeights(ctx, e)
 		case core.FreeWeights:
 			d.freeWeights(ctx, e)
+		case core.RevokeReaders:
+			d.revokeReaders(ctx, e)
 		case core.Open:
 			d.open(ctx, e)
 		case core.Free:
@@ -37,6 +39,7 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 		case core.DropFromTier:
 			ctx.Send(d.hbm, &messages.BlocksReleased{Lease: e.Lease})
 		case core.AnswerLoad:
+			d.keepLoad(ctx, e)
 			d.reportSource(e)
 			d.reply(ctx, e.To, loadedResult(d.Name, e))
 		case core.RefuseLoad:
@@ -58,6 +61,7 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 		case core.ModelUnloaded:
 			d.leaveTurns(ctx, e.Lease)
 			delete(d.uses, e.Lease)
+			delete(d.loads, e.Lease)
 			d.log(effect)
 		default:
 			d.log(effect)

@@ -56,6 +56,7 @@ func weightsOf(c weights.Copy) *messages.GpuWeights {
 		Owner: c.Owner(), Model: c.Source.Model, Path: c.Source.Path, RevisionDigest: c.Content.Revision,
 		Level: levels[c.Level()], Bytes: uint64(c.Source.Bytes), Spare: c.Spare, LastUsed: timestamppb.New(c.Used),
 		Loading: c.State == weights.Wanted || c.State == weights.Loading,
+		Readers: uint32(len(c.Readers)),
 	}
 	for _, u := range c.Users {
 		w.Users = append(w.Users, u.Lease)

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
+	core "troupe/core/device"
 	"troupe/core/switching"
 	"troupe/messages"
 )
@@ -63,12 +65,21 @@ func (d *device) followSwitch(ctx actor.Context) {
 			return
 		}
 	}
-	loaded, serves := d.memory.Coming(of.GetTo())
+	loaded, serves, with := d.memory.Coming(of.GetTo())
 	if loaded {
-		d.performSwitch(ctx, d.switches.Loaded(now, of.GetTo(), switching.Load{Source: "device"}))
+		d.performSwitch(ctx, d.switches.Loaded(now, of.GetTo(), d.loads[of.GetTo()]))
 	}
 	if serves {
-		d.performSwitch(ctx, d.switches.Serves(now, of.GetTo(), switching.Start{}))
+		d.performSwitch(ctx, d.switches.Serves(now, of.GetTo(),
+			switching.Start{At: with.Since, Graphs: with.Graphs, Graph: with.Capture}))
+	}
+}
+
+// keepLoad keeps how the weights of a lease were loaded, for the metrics of a switch.
+func (d *device) keepLoad(ctx actor.Context, e core.AnswerLoad) {
+	if m := e.Model; !e.Adopted && !e.Shared {
+		d.loads[m.Lease] = switching.Load{At: supervise.Now(ctx), Source: m.From, Why: m.FromWhy,
+			Bytes: m.Size.Weights, Floor: m.Floor}
 	}
 }
 
@@ -85,6 +96,11 @@ func (d *device) followLeaving(ctx actor.Context, lease string, now time.Time) {
 	case drained:
 		d.performSwitch(ctx, d.switches.Drained(now, lease))
 	}
+}
+
+func (d *device) onOverrule(ctx actor.Context, msg *messages.OverruleSwitch) {
+	d.performSwitch(ctx, d.switches.Overruled(supervise.Now(ctx), msg.GetSwitch(), msg.GetReplica()))
+	ctx.Respond(&messages.OverruleSwitchResult{RequestId: msg.GetRequestId(), Status: d.status(ctx)})
 }
 
 func (d *device) onSwitchDeadline(ctx actor.Context, msg *switchDeadline) {
@@ -115,15 +131,45 @@ func (d *device) endSwitch(e switching.Ended) {
 	d.lastSwitch.Failure, d.lastSwitch.Reason = e.Failure, reasonOf(e)
 	d.lastSwitch.Metrics = &messages.SwitchMetrics{
 		Drain: durationpb.New(m.Drain), Free: durationpb.New(m.Free), Load: durationpb.New(m.Load),
-		Graph: durationpb.New(m.Capture), Source: m.Weights.Source, Bytes: uint64(m.Weights.Bytes),
+		Source: m.Weights.Source, Why: m.Weights.Why, Bytes: uint64(m.Weights.Bytes), Floor: known(m.Weights.Floor),
+		Start: durationpb.New(m.Capture), Graphs: uint32(m.Engine.Graphs),
 	}
-	text := fmt.Sprintf("to %s: drain %v, free %v, load %v of %d bytes from %s, start %v", e.To, m.Drain, m.Free,
-		m.Load, m.Weights.Bytes, m.Weights.Source, m.Capture)
+	if m.Engine.Graphs > 0 {
+		d.lastSwitch.Metrics.Graph = durationpb.New(m.Engine.Graph)
+	}
+	text := fmt.Sprintf("to %s: drain %v, free %v, load %v of %d bytes from %s%s, start %v%s", e.To, m.Drain, m.Free,
+		m.Load, m.Weights.Bytes, m.Weights.Source, floorText(m.Weights.Floor), m.Capture, graphsText(m.Engine))
 	if e.Failure != "" {
 		d.Publish("gpu.switch_failed", d.Name, fmt.Sprintf("%s, in %s: %s", text, e.Phase, e.Failure))
 		return
 	}
 	d.Publish("gpu.switched", d.Name, text)
+}
+
+// floorText and graphsText describe figures that are known.
+func floorText(floor time.Duration) string {
+	if floor == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (at least %v at measured speeds)", floor.Round(time.Microsecond))
+}
+
+func graphsText(s switching.Start) string {
+	if s.Graphs == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with %v for %d graphs", s.Graph, s.Graphs)
+}
+
+// verifiedAfterSwitch notes how long the check of the replica took that the last switch has activated.
+func (d *device) verifiedAfterSwitch(msg *messages.KVReport) {
+	s := d.lastSwitch
+	m := s.GetMetrics()
+	if m == nil || m.Verify != nil || msg.Verify == nil || s.GetFailure() != "" || s.GetTo() != msg.GetLease() {
+		return
+	}
+	s.Metrics = proto.CloneOf(m) // the earlier ones are in messages
+	s.Metrics.Verify = msg.GetVerify()
 }
 
 func reasonOf(e switching.Ended) messages.Reason {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/actors/gpu"
 	"troupe/cuda"
@@ -29,6 +30,7 @@ func TestSwitchPhases(t *testing.T) {
 				}
 			}
 		}, crash.Middleware)
+		engine := time.Now()
 		for _, model := range []string{"a", "b"} {
 			ask := load(model, model+"-0", model)
 			ask.KvBlocks = 128
@@ -36,7 +38,8 @@ func TestSwitchPhases(t *testing.T) {
 			synctest.Wait()
 		}
 		report := func(lease string, blocks uint32, standby bool) {
-			p.Send(pid, &messages.KVReport{Lease: lease, Blocks: blocks, MinBlocks: 16, Standby: standby})
+			p.Send(pid, &messages.KVReport{Lease: lease, Blocks: blocks, MinBlocks: 16, Standby: standby,
+				Serving: !standby, EngineSince: timestamppb.New(engine), Graphs: 10, Capture: durationpb.New(7)})
 			synctest.Wait()
 		}
 		expect := func(state messages.GpuState, waits ...string) *messages.GpuSwitch {
@@ -74,8 +77,18 @@ func TestSwitchPhases(t *testing.T) {
 		report("b-0", 16, false)
 		ended := expect(messages.GpuState_GPU_STATE_SERVING)
 		if m := ended.GetMetrics(); ended.GetId() != "s1" || ended.GetFailure() != "" ||
-			m.GetDrain().AsDuration() != time.Second || m.GetSource() != "device" || m.GetBytes() != 0 {
+			m.GetDrain().AsDuration() != time.Second || m.GetSource() != "device" || m.GetBytes() != 0 ||
+			m.Graph != nil || m.GetGraphs() != 0 || m.Floor != nil {
 			t.Errorf("%v", ended)
+		}
+		for _, lease := range []string{"a-0", "b-0", "b-0"} { // the first report of the replica that came counts
+			took := map[string]time.Duration{"a-0": time.Hour, "b-0": 5 * time.Millisecond}[lease]
+			p.Send(pid, &messages.KVReport{Lease: lease, Blocks: 16, MinBlocks: 16, Standby: lease == "a-0",
+				Verify: durationpb.New(took)})
+		}
+		verified := expect(messages.GpuState_GPU_STATE_SERVING).GetMetrics().GetVerify()
+		if verified.AsDuration() != 5*time.Millisecond {
+			t.Errorf("verified in %v", verified)
 		}
 
 		begin("s3", "a-0", "b-0")
@@ -88,7 +101,31 @@ func TestSwitchPhases(t *testing.T) {
 		if after := expect(messages.GpuState_GPU_STATE_SERVING); after != nil {
 			t.Errorf("after a crash: %v", after)
 		}
-		if len(events) != 2 || !strings.HasPrefix(events[0], "gpu.switched to b-0: drain 1s, ") ||
+		time.Sleep(time.Millisecond)
+		comes := load("c", "c-0", "c")
+		comes.KvBlocks = 128
+		begin("s5", "c-0", "a-0")
+		expect(messages.GpuState_GPU_STATE_DRAINING, "a-0")
+		report("a-0", 16, true)
+		expect(messages.GpuState_GPU_STATE_LOADING, "c-0")
+		time.Sleep(time.Millisecond)
+		p.Send(pid, comes)
+		synctest.Wait()
+		expect(messages.GpuState_GPU_STATE_CAPTURING, "c-0")
+		p.Send(pid, &messages.KVReport{Lease: "c-0", Blocks: 128, MinBlocks: 16}) // its engine captures
+		time.Sleep(time.Second)
+		expect(messages.GpuState_GPU_STATE_CAPTURING, "c-0")
+		engine = time.Now()
+		report("c-0", 128, false)
+		ended = expect(messages.GpuState_GPU_STATE_SERVING)
+		if m := ended.GetMetrics(); ended.GetFailure() != "" || m.GetStart().AsDuration() != time.Second ||
+			m.GetGraph().AsDuration() != 7 || m.GetGraphs() != 10 || m.GetSource() != "disk" ||
+			m.GetFloor().AsDuration() != 3*time.Millisecond {
+			t.Errorf("%v", ended)
+		}
+		if len(events) != 3 || !strings.HasSuffix(events[2], "start 1s with 7ns for 10 graphs") ||
+			!strings.Contains(events[2], "from disk (at least 3ms at measured speeds)") ||
+			!strings.HasPrefix(events[0], "gpu.switched to b-0: drain 1s, ") ||
 			!strings.HasPrefix(events[1], "gpu.switch_failed to a-0: ") {
 			t.Errorf("%q", events)
 		}

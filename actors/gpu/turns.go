@@ -101,8 +101,12 @@ func (d *device) absent(name string) bool {
 	return s == turns.Absent || s == turns.Expected
 }
 
-// onTerminated removes a replica that has stopped.
+// onTerminated removes a replica that has stopped. If the KV tier has stopped, because of too many crashes,
+// the actor crashes too: the next incarnation starts a tier, which the replicas report their blocks to.
 func (d *device) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	if msg.GetWho().Equal(d.hbm) && d.lifetime.Err() == nil {
+		panic("gpu: the KV tier of " + d.Name + " has stopped: too many crashes")
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.sharing.members)) {
 		if d.sharing.members[name].pid.Equal(msg.GetWho()) {
 			d.leaveTurns(ctx, name)

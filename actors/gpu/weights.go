@@ -140,7 +140,11 @@ func (d *device) onWeightsLoaded(ctx actor.Context, msg *weightsLoaded) {
 	switch now := supervise.Now(ctx); {
 	case msg.incarnation != d.incarnation:
 	case msg.err != nil:
-		d.perform(ctx, d.memory.WeightsFailed(msg.copy, failureOf(msg.err), now))
+		f := failureOf(msg.err)
+		d.perform(ctx, d.memory.WeightsFailed(msg.copy, f, now))
+		if f.Unverified != nil && f.Cause == core.Other {
+			d.performHealth(ctx, d.quarantine.Suspect("weights failed their check: "+f.Detail, now))
+		}
 	default:
 		d.perform(ctx, d.memory.WeightsLoaded(msg.copy, msg.content, now))
 	}
@@ -167,9 +171,14 @@ func (d *device) reportSource(e core.AnswerLoad) {
 		return
 	}
 	m := e.Model
-	d.Log.Info().Str("lease", m.Lease).Str("source", m.From).Str("why", m.FromWhy).Msg("weights loaded")
-	d.publish("weights.loaded", fmt.Sprintf("%s: %s from %s in %v, since %s", m.Lease,
-		units.FormatBytes(m.Size.Weights), m.From, e.Took.Round(time.Millisecond), m.FromWhy))
+	d.Log.Info().Str("lease", m.Lease).Str("source", m.From).Str("why", m.FromWhy).Dur("verify", m.Verify).
+		Msg("weights loaded")
+	text := fmt.Sprintf("%s: %s from %s in %v%s, since %s", m.Lease, units.FormatBytes(m.Size.Weights), m.From,
+		(e.Took - m.Verify).Round(time.Millisecond), floorText(m.Floor), m.FromWhy)
+	if m.Verify > 0 {
+		text += fmt.Sprintf("; verified in %v", m.Verify.Round(time.Microsecond))
+	}
+	d.publish("weights.loaded", text)
 }
 
 // reportParked logs and publishes how weights that were to be parked left the device.

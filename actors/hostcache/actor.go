@@ -29,6 +29,10 @@ type Images interface {
 	Claim(ticket string) *residency.ImageUse
 	Find(revision string, on cuda.Info) *engine.Image
 	OnEnded(changed func())
+	Attach(key core.Key, name core.Name)
+	Detach(name core.Name)
+	Issued(ticket string) bool
+	End(ticket, why string)
 }
 
 // DiskImages holds images on a local disk. It is safe for concurrent use, and survives the actor and the
@@ -46,11 +50,14 @@ type DiskImages interface {
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Images      Images
-	Budget      int64      // bytes
-	Disk        DiskImages // nil: none
-	DiskBudget  int64      // bytes
-	Plane       Plane      // sends images to other nodes; nil: none are sent
-	Deployments *actor.PID // group that sends the stored deployments
+	Budget      int64             // bytes
+	Disk        DiskImages        // nil: none
+	DiskBudget  int64             // bytes
+	Devices     residency.Devices // of the node, whose weights other nodes may load; nil: none
+	Plane       Plane             // sends images to other nodes; nil: none are sent
+	Deployments *actor.PID        // group that sends the stored deployments
+	// AdapterDeleted reports whether an adapter of a deployment is certainly no longer registered.
+	AdapterDeleted func(model, adapter string) bool
 	// Publish publishes a life-cycle event. It must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
@@ -82,10 +89,23 @@ type cache struct {
 	synced  bool                                // all stored deployments are known
 	models  map[core.Key]model
 	disk    *diskImages // nil: none
+
+	waiting  map[string]waitingUse // loads of adapters that wait until another one has filled an image
+	refused  uint64                // loads of adapters for which there was no room
+	shortage bool                  // the last one was refused
 }
 
 // model is the deployment that loaded an image last.
-type model struct{ name, path string }
+type model struct {
+	name, path string
+	adapter    string // "": the image is of weights
+}
+
+// waitingUse is a load of an adapter that waits.
+type waitingUse struct {
+	from *actor.PID
+	use  *messages.UseImage
+}
 
 // Messages to self.
 type (
@@ -107,6 +127,8 @@ func (c *cache) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *messages.UseImage:
 		c.onUse(ctx, msg)
+	case *messages.EndImageUse:
+		c.onEndUse(ctx, msg)
 	case *ended:
 		if msg.incarnation == c.incarnation {
 			c.sync(ctx)
@@ -138,7 +160,7 @@ func (c *cache) Receive(ctx actor.Context) {
 	case *messages.ListDeploymentsResult:
 		c.onList(ctx, msg)
 	case *messages.GetHostCache:
-		ctx.Respond(c.status())
+		ctx.Respond(c.status(msg.GetAdapters()))
 	default:
 		supervise.Unknown(ctx, "hostcache")
 	}

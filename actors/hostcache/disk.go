@@ -85,7 +85,8 @@ func (c *cache) syncDisk(ctx actor.Context) {
 		c.touch(ctx, key)
 	}
 	for _, i := range c.machine.Images() {
-		if i.State == core.Ready && !c.onDisk(i.Key) && !c.disk.tried[i.Key] && !c.disk.writing {
+		ofWeights := i.State == core.Ready && c.models[i.Key].adapter == ""
+		if ofWeights && !c.onDisk(i.Key) && !c.disk.tried[i.Key] && !c.disk.writing {
 			c.write(ctx, i.Key)
 		}
 	}

@@ -1,11 +1,12 @@
-// Package hostcache provides the actor of the images of weights in a node's host memory. It owns the
+// Package hostcache provides the actor of the images of weights and adapters in a node's host memory. It owns the
 // decision which images there are: core/hostcache decides, and perform carries out its effects. The
 // memory belongs to an object above the actors (Images), and is registered for all devices of the
 // node.
 //
-// Parent: the node. Accepts: UseImage, GetHostCache; FindImage and SendImage from other nodes;
+// Parent: the node. Accepts: UseImage, EndImageUse, GetHostCache; FindImage and SendImage from other nodes;
 // ApplyDeployment, RemoveDeployment and ListDeploymentsResult from the deployments group. Answers:
-// UseImageResult, once for each UseImage; HostCacheStatus; ImageFound and SendImageResult. Sends:
+// UseImageResult, once for each UseImage, and before that one that says that an adapter's load has to
+// wait; HostCacheStatus; ImageFound and SendImageResult. Sends:
 // GetDeploymentSpec.
 //
 // # Tickets
@@ -14,6 +15,14 @@
 // fills it. The load ends its ticket at the object, whatever happens to the actors meanwhile, and the
 // object then notifies this actor, which passes the outcome to its machine. So memory is never freed
 // while a load uses it. A ticket that no load claims in time ends by itself.
+//
+// # Adapters
+//
+// All replicas of a node share the images of adapters, one for each content. Slots of adapter pools ask
+// for them by name, with a request ID of their own, which is also the ID of the ticket. A request waits
+// while another load fills the image. Without room, the adapter is read from its files for each load; the
+// event adapter.uncached and the status say so. Every second, images of adapters that the catalogue does
+// not have any longer are dropped once nothing uses them.
 //
 // # Pins
 //
@@ -30,8 +39,10 @@
 //
 // A load that wants an image of another node asks the host caches of all nodes (OtherNodes). It fetches
 // the description of the image first, which has config and tokenizer, and checks that by digest. Then the
-// node sends the parts that are missing over the data plane. A receiver that takes nothing for a while
-// loses its transfer; a load that gets nothing uses its next source.
+// node sends the parts that are missing over the data plane. What is neither in its host cache nor on its
+// disk may be on one of its devices (Devices): it is then copied to host memory part by part, while the
+// weights are kept from being freed, even if the node has no room for images at all. A receiver that takes
+// nothing for a while loses its transfer; a load that gets nothing uses its next source.
 //
 // # State
 //

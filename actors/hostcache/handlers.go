@@ -20,7 +20,7 @@ import (
 func (c *cache) onStarted(ctx actor.Context) {
 	c.lifetime, c.cancel = context.WithCancel(context.Background())
 	c.stored = make(map[string]*messages.DeploymentSpec)
-	c.models = make(map[core.Key]model)
+	c.models, c.waiting = make(map[core.Key]model), make(map[string]waitingUse)
 	c.machine = core.New(c.Budget)
 	c.recover(ctx, c.Images.Held())
 	c.recoverDisk(ctx)
@@ -38,8 +38,12 @@ func (c *cache) recover(ctx actor.Context, held []residency.HeldImage) {
 		switch {
 		case i.Filling:
 			continue
-		case i.Model == nil: // no load got a ticket to fill it
+		case i.Model == nil && i.Adapter == nil: // no load got a ticket to fill it
 			c.free(ctx, i.Key)
+			continue
+		}
+		if i.Adapter != nil {
+			c.recoverAdapter(ctx, i)
 			continue
 		}
 		c.perform(ctx, c.machine.Recovered(i.Key, i.Bytes, true)) // pinned until the stored deployments are known
@@ -53,7 +57,8 @@ func (c *cache) recover(ctx actor.Context, held []residency.HeldImage) {
 	}
 	for _, i := range held {
 		if i.Filling {
-			c.perform(ctx, c.machine.Fill(i.Key, i.Bytes, true))
+			c.perform(ctx, c.machine.Fill(i.Key, i.Bytes, len(i.Names) == 0))
+			c.attach(ctx, i)
 		}
 		if i.Filling && c.machine.State(i.Key) == core.Absent {
 			c.free(ctx, i.Key)
@@ -66,12 +71,18 @@ func (c *cache) onTick(ctx actor.Context, msg *tick) {
 		return
 	}
 	c.Images.Expire(supervise.Now(ctx))
+	c.forgetDeleted(ctx)
 	c.sync(ctx)
 	supervise.After(ctx, tickInterval, msg)
 }
 
-// onUse answers a gpu actor that is about to load weights, or to park them.
+// onUse answers a gpu actor that is about to load weights, or to park them, or a slot of an adapter pool
+// that is about to load an adapter.
 func (c *cache) onUse(ctx actor.Context, msg *messages.UseImage) {
+	if msg.GetAdapter() != "" {
+		c.useAdapter(ctx, waitingUse{ctx.Sender(), msg})
+		return
+	}
 	answer := &messages.UseImageResult{RequestId: msg.GetRequestId()}
 	defer ctx.Respond(answer)
 	ticket := supervise.RuntimeOf(ctx.ActorSystem()).ID()
@@ -93,7 +104,7 @@ func (c *cache) onUse(ctx actor.Context, msg *messages.UseImage) {
 			Detail: fmt.Sprintf("the image of revision %s is %s", digest.Short(key.Digest), c.machine.State(key))}
 		return
 	}
-	c.models[key] = model{msg.GetModel(), msg.GetPath()}
+	c.models[key] = model{name: msg.GetModel(), path: msg.GetPath()}
 	c.Images.Issue(ticket, key, !answer.GetReady(), supervise.Now(ctx).Add(claimTimeout))
 	answer.Ticket = ticket
 }
@@ -113,9 +124,12 @@ func (c *cache) sync(ctx actor.Context) {
 		case t.Fill && t.Digest != "":
 			to := core.Key{Digest: t.Digest, Layout: t.Key.Layout}
 			c.models[to] = c.models[t.Key]
+			c.shortage = c.shortage && c.models[to].adapter == ""
 			c.perform(ctx, c.machine.Filled(t.Key, t.Digest))
-			c.Log.Info().Str("model", c.models[to].name).Str("revision", digest.Short(t.Digest)).
-				Msg("image of weights kept in host memory")
+			c.logImage(to, "kept in host memory", "")
+			if t.Adapter {
+				c.dropUnnamed(ctx, to)
+			}
 		case t.Fill:
 			c.perform(ctx, c.machine.Failed(t.Key, cmp.Or(t.Why, "the load ended without it")))
 		default:
@@ -133,9 +147,13 @@ func (c *cache) sync(ctx actor.Context) {
 
 // revoke revokes an image that a load found damaged.
 func (c *cache) revoke(ctx actor.Context, t residency.Ticket) {
-	c.Log.Error().Str("model", c.models[t.Key].name).Str("revision", digest.Short(t.Key.Digest)).
-		Str("detail", t.Damaged).Msg("image of weights damaged; dropped")
-	c.Publish("weights.damaged", c.models[t.Key].name, t.Damaged)
+	m, kind, subject := c.models[t.Key], "weights", c.models[t.Key].name
+	if m.adapter != "" {
+		kind, subject = "adapter", m.name+":"+m.adapter
+	}
+	c.Log.Error().Str("image of", subject).Str("content", digest.Short(t.Key.Digest)).
+		Str("detail", t.Damaged).Msg("image damaged; dropped")
+	c.Publish(kind+".damaged", subject, t.Damaged)
 	c.Images.Revoke(t.Key, t.Damaged)
 	c.perform(ctx, c.machine.Revoke(t.Key, t.Damaged))
 }
@@ -162,7 +180,7 @@ func (c *cache) onList(ctx actor.Context, msg *messages.ListDeploymentsResult) {
 // parked reports whether a deployment that is parked needs an image.
 func (c *cache) parked(key core.Key) bool {
 	for _, spec := range c.stored {
-		if spec.GetLevel() == messages.Level_LEVEL_PARKED && spec.GetRevisionDigest() == key.Digest {
+		if spec.Parks() && spec.GetRevisionDigest() == key.Digest {
 			return true
 		}
 	}

@@ -124,7 +124,10 @@ func newNode(
 	}
 	f.store.UseImages(f.images)
 	f.events = &events{}
-	cfg := hostcache.Config{Images: f.images, Budget: budget, Publish: f.events.publish, Log: zerolog.Nop()}
+	weights := &gpu.Devices{System: sys, Log: zerolog.Nop()}
+	cfg := hostcache.Config{
+		Images: f.images, Budget: budget, Devices: weights, Publish: f.events.publish, Log: zerolog.Nop(),
+	}
 	if dir != "" {
 		if f.disk, err = residency.OpenDiskImages(dir); err != nil {
 			t.Fatal(err)
@@ -145,6 +148,7 @@ func newNode(
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
 		Strategy: supervise.Strategy(nil), Publish: silent, Log: zerolog.Nop(),
 	}), mw...)
+	weights.All = []gpu.Device{{Name: "gpu-0", PID: f.gpu, Models: f.store}}
 	f.peer = testkit.NewPeer(t, sys, "peer"+name, nil)
 	f.peer.Send(f.cache, &messages.ListDeploymentsResult{})
 	return f
@@ -172,19 +176,24 @@ func (e *events) have(kind string) bool {
 func (f *fixture) load(path string) *messages.ModelLoaded {
 	f.t.Helper()
 	for range 100 {
-		f.id++
-		id := fmt.Sprint("load-", f.id)
-		f.peer.Send(f.gpu, &messages.LoadModel{
-			RequestId: id, Lease: "m-0", Model: "m", Path: path, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2,
-			StepTokens: 8, RevisionDigest: f.revision,
-		})
-		if r := f.answer(id); r.GetLoaded() != nil {
+		if r := f.answer(f.request(path)); r.GetLoaded() != nil {
 			f.revision = r.GetLoaded().GetRevisionDigest()
 			return r.GetLoaded()
 		}
 	}
 	f.t.Fatal("the model is not loaded")
 	return nil
+}
+
+// request asks for a model.
+func (f *fixture) request(path string) (id string) {
+	f.id++
+	id = fmt.Sprint("load-", f.id)
+	f.peer.Send(f.gpu, &messages.LoadModel{
+		RequestId: id, Lease: "m-0", Model: "m", Path: path, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2,
+		StepTokens: 8, RevisionDigest: f.revision,
+	})
+	return id
 }
 
 // answer waits for an answer; it is nil if there is none within a while, because of a crash.

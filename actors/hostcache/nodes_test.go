@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/hostcache"
+	"troupe/core/loadsource"
 	"troupe/cuda"
 	"troupe/messages"
 	"troupe/testkit"
@@ -37,6 +38,16 @@ type wire struct {
 	left  atomic.Int64 // chunks until the connection is lost
 	sent  atomic.Int64
 	spoil atomic.Bool // one byte of each chunk
+
+	holdAt int64         // chunks that are left when the next one waits for the gate; 0: none waits
+	held   chan struct{} // closed when it waits
+	gate   chan struct{}
+}
+
+// hold lets chunks wait for the gate after so many.
+func (w *wire) hold(after int64) {
+	w.left.Store(1 << 40)
+	w.holdAt, w.held, w.gate = 1<<40-after, make(chan struct{}), make(chan struct{})
 }
 
 func newWires(t *testing.T) *wires {
@@ -79,8 +90,12 @@ func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint
 		if err != nil {
 			return err
 		}
-		if w.left.Add(-1) < 0 {
+		switch left := w.left.Add(-1); {
+		case left < 0:
 			return errors.New("connection lost")
+		case w.holdAt > 0 && left == w.holdAt:
+			close(w.held)
+			<-w.gate
 		}
 		if w.spoil.Load() {
 			b[n/2]++
@@ -172,6 +187,70 @@ func loadFromOtherNode(t *testing.T) {
 		}
 		n.park()
 	}
+}
+
+// TestLoadFromDeviceOfOtherNode loads a model that is nowhere but on devices of other nodes, which have no
+// host memory for images. It reads them in use, evicts them meanwhile, and loses one in the middle.
+func TestLoadFromDeviceOfOtherNode(t *testing.T) { synctest.Test(t, loadFromDeviceOfOtherNode) }
+
+func loadFromDeviceOfOtherNode(t *testing.T) {
+	w, dir := newWires(t), largeModel(t, 1)
+	a, b := w.start(t, 1<<10, ""), w.start(t, 1<<10, "")
+	want := a.output(a.load(dir))
+	b.load(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	gpu := func(n nodeFixture) *messages.GpuStatus {
+		before := len(testkit.Got[*messages.GpuStatus](n.peer))
+		n.peer.Send(n.gpu, &messages.GetGpu{})
+		testkit.Until(t, "a status", func() bool { return len(testkit.Got[*messages.GpuStatus](n.peer)) > before })
+		return testkit.Got[*messages.GpuStatus](n.peer)[before]
+	}
+	for left, c := range map[int64]struct{ source, why string }{
+		1 << 40: {"node a, device gpu-0", "is assumed to deliver"},
+		5:       {"node b, device gpu-0", "node a, device gpu-0: "},
+	} {
+		n := w.start(t, 64<<20, "")
+		others := n.join(a, b)
+		for _, s := range others.Open(t.Context(), a.revision, n.device.Info()) {
+			if s.Kind() != loadsource.NodeDevice || s.Close() != nil {
+				t.Errorf("%s is a %s", s.Name(), s.Kind())
+			}
+		}
+		n.revision = a.revision
+		a.wire.left.Store(left)
+		loaded := n.load(dir)
+		if m := loaded.GetMetrics(); n.output(loaded) != want || m.GetSource() != c.source ||
+			!strings.Contains(m.GetWhy(), c.why) {
+			t.Errorf("%v", m)
+		}
+		a.wire.left.Store(1 << 40)
+		for _, from := range []nodeFixture{a, b} {
+			testkit.Until(t, "no readers", func() bool { return gpu(from).GetWeights()[0].GetReaders() == 0 })
+		}
+		n.park() // an image was left in host memory
+		if source := n.load(dir).GetMetrics().GetSource(); source != hostCache {
+			t.Errorf("again from %s", source)
+		}
+	}
+	n := w.start(t, 1<<10, "")
+	n.join(a)
+	n.revision = a.revision
+	a.wire.hold(5)
+	id := n.request(dir)
+	<-a.wire.held
+	a.peer.Send(a.gpu, &messages.UnloadModel{Lease: "m-0", Fate: messages.WeightsFate_WEIGHTS_FATE_DROP})
+	testkit.Until(t, "no users", func() bool { return len(gpu(a).GetWeights()[0].GetUsers()) == 0 })
+	if w := gpu(a).GetWeights()[0]; w.GetReaders() != 1 {
+		t.Errorf("%v", w)
+	}
+	close(a.wire.gate)
+	testkit.Until(t, "the load", func() bool { return n.answer(id) != nil })
+	if m := n.answer(id).GetLoaded().GetMetrics(); m.GetSource() != "node a, device gpu-0" {
+		t.Errorf("%v, %v", m, n.answer(id).GetRefused())
+	}
+	testkit.Until(t, "an empty device", func() bool { return len(gpu(a).GetWeights()) == 0 })
 }
 
 // TestLostNodeIsReplaced loses the connection to a node in the middle of a load, or damages what it sends.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
 	core "troupe/core/hostcache"
@@ -21,13 +22,16 @@ func (c *cache) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Rename:
 			c.Images.Rename(e.Key, e.As)
 		case core.Free:
-			c.Log.Info().Str("model", c.models[e.Key].name).Str("revision", digest.Short(e.Key.Digest)).
-				Str("why", e.Why).Msg("image of weights dropped")
+			c.logImage(e.Key, "dropped", e.Why)
 			c.free(ctx, e.Key)
+		case core.Attach:
+			c.Images.Attach(e.Key, e.Name)
+		case core.Proceed:
+			c.proceed(ctx, e.Waiter)
 		case core.Refuse:
 			c.Log.Info().Str("revision", digest.Short(e.Key.Digest)).Int64("bytes", e.Bytes).
 				Int64("used", e.Usage.Used).Int64("pinned", e.Usage.Pinned).Int64("in_use", e.Usage.InUse).
-				Msg("no room for an image of weights")
+				Msg("no room for an image in host memory")
 		case core.Ignored:
 			c.Log.Debug().Str("image", e.Key.Digest).Stringer("state", e.State).Stringer("event", e.Event).
 				Str("why", e.Why).Msg("event ignored by the host cache")
@@ -48,11 +52,28 @@ func (c *cache) free(ctx actor.Context, key core.Key) {
 		func(_ struct{}, err error) any { return &freed{key, err} })
 }
 
-func (c *cache) status() *messages.HostCacheStatus {
+// logImage logs what became of an image. Those of adapters come and go often.
+func (c *cache) logImage(key core.Key, what, why string) {
+	m, level, of := c.models[key], zerolog.InfoLevel, "weights"
+	if m.adapter != "" {
+		level, of = zerolog.DebugLevel, "an adapter"
+	}
+	event := c.Log.WithLevel(level).Str("model", m.name).Str("content", digest.Short(key.Digest))
+	if m.adapter != "" {
+		event = event.Str("adapter", m.adapter)
+	}
+	if why != "" {
+		event = event.Str("why", why)
+	}
+	event.Msg("image of " + of + " " + what)
+}
+
+// status describes the images; those of adapters one by one only if asked for.
+func (c *cache) status(adapters bool) *messages.HostCacheStatus {
 	u := c.machine.Usage()
 	s := &messages.HostCacheStatus{
 		BudgetBytes: uint64(u.Budget), UsedBytes: uint64(u.Used), PinnedBytes: uint64(u.Pinned),
-		InUseBytes: uint64(u.InUse),
+		InUseBytes: uint64(u.InUse), AdaptersRefused: c.refused,
 	}
 	for _, i := range c.machine.Images() {
 		m := c.models[i.Key]
@@ -62,6 +83,14 @@ func (c *cache) status() *messages.HostCacheStatus {
 		}
 		if i.State == core.Filling {
 			image.RevisionDigest = ""
+		}
+		if m.adapter != "" {
+			s.AdapterCopies++
+			s.AdapterBytes += uint64(i.Bytes)
+			if !adapters {
+				continue
+			}
+			image.Adapters = namesOf(i)
 		}
 		s.Images = append(s.Images, image)
 	}

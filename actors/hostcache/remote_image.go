@@ -34,7 +34,8 @@ type remoteImage struct {
 	mu      sync.Mutex
 	changed sync.Cond // a part was read or is waited for, or the transfer has ended
 	ticket  *messages.BulkTicket
-	parts   []uint32 // that were requested
+	sent    *supervise.Answer // nil: no answer is waited for
+	parts   []uint32          // that were requested
 	waiting map[int]*partReader
 	pending map[int][]byte
 	err     error // why nothing more comes
@@ -60,7 +61,12 @@ func newRemoteImage(o *OtherNodes, from offer, image *engine.Image) *remoteImage
 func (r *remoteImage) Image() *engine.Image { return r.image }
 
 // Kind implements residency.ImageSource.
-func (r *remoteImage) Kind() loadsource.Kind { return loadsource.Node }
+func (r *remoteImage) Kind() loadsource.Kind {
+	if r.from.GetOnDevice() {
+		return loadsource.NodeDevice
+	}
+	return loadsource.Node
+}
 
 // Name implements residency.ImageSource.
 func (r *remoteImage) Name() string { return "node " + r.from.Node + ", " + r.from.GetKeptIn() }
@@ -133,8 +139,13 @@ func (r *remoteImage) Begin(missing []int) {
 		RevisionDigest: r.image.Digests.Revision, Weights: uint32(r.image.Weights), Ticket: ticket,
 		Parts: r.parts,
 	}, sendTimeout)
+	r.sent = answer
 	supervise.RuntimeOf(r.of.System).Go(func() {
-		if err := sendError(answer.Result()); err != nil {
+		result, err := answer.Result()
+		r.mu.Lock()
+		r.sent = nil
+		r.mu.Unlock()
+		if err := sendError(result, err); err != nil {
 			r.fail(err)
 		}
 	})
@@ -182,8 +193,11 @@ func (r *remoteImage) put(index uint32, b []byte) error {
 func (r *remoteImage) Close() error {
 	r.fail(errors.New("the load has ended"))
 	r.mu.Lock()
-	ticket := r.ticket
+	ticket, sent := r.ticket, r.sent
 	r.mu.Unlock()
+	if sent != nil {
+		sent.Cancel() // a node that is lost never answers
+	}
 	if ticket != nil {
 		r.of.Plane.Drop(ticket)
 	}

@@ -36,18 +36,22 @@ type (
 	}
 )
 
-// imageFor returns an image for another node, and where it is kept. It may read the disk.
-func (c *cache) imageFor(revision string, weights uint32) (*engine.Image, string) {
+// imageFor returns an image for another node, and where it is kept. That of weights on a device may have no
+// checksums yet. It may read the disk.
+func (c *cache) imageFor(revision string, weights uint32) (image *engine.Image, kept string, onDevice bool) {
 	on := cuda.Info{Weights: cuda.DType(weights)}
 	if i := c.Images.Find(revision, on); i != nil {
-		return i, residency.FromHostCache
+		return i, residency.FromHostCache, false
 	}
 	if c.Disk != nil {
 		if i := c.Disk.Find(revision, on); i != nil {
-			return i, string(loadsource.DiskImage)
+			return i, string(loadsource.DiskImage), false
 		}
 	}
-	return nil, ""
+	if c.Devices != nil {
+		image, kept = c.Devices.Find(revision, on)
+	}
+	return image, kept, image != nil
 }
 
 // onFind starts a job that looks for an image.
@@ -56,12 +60,12 @@ func (c *cache) onFind(ctx actor.Context, msg *messages.FindImage) {
 	supervise.Job(ctx, c.lifetime,
 		func(context.Context) (*messages.ImageFound, error) {
 			answer := &messages.ImageFound{RequestId: msg.GetRequestId()}
-			image, kept := c.imageFor(msg.GetRevisionDigest(), msg.GetWeights())
+			image, kept, onDevice := c.imageFor(msg.GetRevisionDigest(), msg.GetWeights())
 			if image == nil {
 				return answer, nil
 			}
 			header, err := residency.EncodeHeader(image)
-			answer.KeptIn, answer.HeaderBytes = kept, uint64(len(header))
+			answer.KeptIn, answer.OnDevice, answer.HeaderBytes = kept, onDevice, uint64(len(header))
 			return answer, err
 		},
 		func(a *messages.ImageFound, err error) any { return &found{to, a, err} })
@@ -136,14 +140,34 @@ func (s *sending) run(life context.Context, c *cache, use *residency.ImageUse) e
 	}
 	progress()
 	defer func() { s.timer.Stop() }()
-	if len(s.command.GetParts()) == 0 {
-		image, _ := c.imageFor(s.command.GetRevisionDigest(), s.command.GetWeights())
+	image, _, onDevice := c.imageFor(s.command.GetRevisionDigest(), s.command.GetWeights())
+	switch {
+	case onDevice:
+		return s.fromDevice(ctx, c, progress)
+	case len(s.command.GetParts()) == 0:
 		return s.header(ctx, image)
-	}
-	if image := use.Image(); image != nil {
-		return s.fromMemory(ctx, image, use, progress)
+	case use.Image() != nil:
+		return s.fromMemory(ctx, use.Image(), use, progress)
 	}
 	return s.fromDisk(ctx, c, progress)
+}
+
+// fromDevice sends weights of a device, or their header. Each part is copied to host memory first.
+func (s *sending) fromDevice(ctx context.Context, c *cache, progress func()) (err error) {
+	on := cuda.Info{Weights: cuda.DType(s.command.GetWeights())}
+	sources := c.Devices.Open(ctx, s.command.GetRevisionDigest(), on, nil)
+	if len(sources) == 0 {
+		return errGone
+	}
+	defer func() {
+		for _, one := range sources {
+			err = errors.Join(err, one.Close())
+		}
+	}()
+	if progress(); len(s.command.GetParts()) == 0 {
+		return s.header(ctx, sources[0].Image())
+	}
+	return s.parts(ctx, sources[0].Image(), sources[0], progress)
 }
 
 func (s *sending) header(ctx context.Context, image *engine.Image) error {
@@ -207,14 +231,19 @@ func (s *sending) fromDisk(ctx context.Context, c *cache, progress func()) error
 		return errGone
 	}
 	defer i.Close()
-	if err := s.check(i.Image()); err != nil {
+	return s.parts(ctx, i.Image(), i, progress)
+}
+
+// parts sends the parts of an image that a reader brings.
+func (s *sending) parts(ctx context.Context, image *engine.Image, from engine.ImageReader, progress func()) error {
+	if err := s.check(image); err != nil {
 		return err
 	}
 	return s.Send(ctx, s.command.GetTicket(), upTo(uint32(len(s.command.GetParts()))),
 		func(index uint32, into []byte) (int, error) {
 			progress()
 			part := int(s.command.GetParts()[index])
-			n := int(i.Image().Sums[part].Bytes)
-			return n, i.ReadPart(ctx, part, into[:n])
+			n := int(image.Sums[part].Bytes)
+			return n, from.ReadPart(ctx, part, into[:n])
 		})
 }

@@ -25,6 +25,7 @@ type stage struct {
 	leads    bool
 	running  uint32
 	replicas uint32
+	loading  uint32  // replicas that do not serve yet
 	least    *uint32 // nil: 1
 	revision uint64
 	scaled   []string
@@ -47,6 +48,10 @@ func (s *stage) table(proto.Message) proto.Message {
 		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{
 			State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: s.running / s.replicas, MaxSequences: 10,
 		})
+	}
+	for range s.loading {
+		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{
+			State: messages.ReplicaState_REPLICA_STATE_LOADING, MaxSequences: 100})
 	}
 	fixed := proto.CloneOf(d)
 	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
@@ -104,6 +109,15 @@ func TestScalesWithLoad(t *testing.T) {
 		if s.crash.Crashed() == 0 {
 			t.Error("the planner did not crash")
 		}
+	})
+}
+
+// TestCountsServingReplicas checks that the places of a replica that still loads count for nothing.
+func TestCountsServingReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{replicas: 1, loading: 1, running: 10, revision: 1}
+		s.play(t)
+		s.after(t, 10*time.Second, "m to 2")
 	})
 }
 

@@ -5,6 +5,7 @@
 //   - `adapters.<model>/<name>`: adapters
 //   - `pins.<name>`: pinned prefixes
 //   - `secrets.prefixes`: the cluster secret
+//   - `canaries.<revision>.<hash>`: records of canaries, which are observed and not desired
 //
 // Invariants: a watch delivers the last value of every key, also after the connection or the server
 // was lost, and may deliver a value twice. A change that fails was not made and will not be, unless

@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the scripts in testdata, which use the binary as an operator does.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:      "testdata",
-		Deadline: time.Now().Add(4 * time.Minute), // in case a node starts although it should not
+		Dir: "testdata", // a node that starts although it should not runs until the deadline of go test
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector delays every exit by a second

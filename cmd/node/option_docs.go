@@ -92,16 +92,16 @@ var optionDocs = map[string]optionDoc{
 		"Only load models and adapters from these folders, after links are resolved: " +
 			"/models,/adapters (default: any folder)."},
 	"weights_dram": {groupModels, "SIZE",
-		"Host memory for weights of models that are parked or were loaded, so that they are loaded again " +
-			"without their files: 64GiB; 0 disables the cache. It is page-locked where the devices are GPUs, " +
-			"and taken as it is needed (default: a quarter of the free memory)."},
+		"Host memory for weights of models that are parked or were loaded, and for adapters, so that they are " +
+			"loaded again without their files: 64GiB; 0 disables the cache. It is page-locked where the devices are " +
+			"GPUs, and taken as it is needed (default: a quarter of the free memory)."},
 	"weights_images": {groupModels, "SIZE",
 		"Disk space in the data folder for images of weights, which are written when weights are loaded into host " +
 			"memory. A load from an image is faster than one from the model's files, and needs none of them: " +
 			"200GiB (default: 0, no images). They survive restarts."},
 	"adapter_dram": {groupModels, "SIZE",
-		"Host memory per replica for adapters read from disk: 1GiB; 0 disables the " +
-			"cache (default: ${adapterdram})."},
+		"Has no effect any longer: the replicas of a node share the copies of adapters in the memory of " +
+			"--weights-dram."},
 
 	"join": {groupCluster, "URL,...", "Join the cluster at these NATS servers, and run no NATS server here: " +
 		"nats://10.0.0.7:4222."},
@@ -189,7 +189,7 @@ func helpVars() kong.Vars {
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",
 		"config":      "YAML file with deployments, adapters and any of these options, with underscores (nats_listen).",
 		"http":        defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster,
-		"drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
+		"drain": defaultDrain, "grace": defaultGrace.String(),
 		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes),
 		"kvwatermark": defaultWatermark(), "kvrestore": string(kv.RestoreAuto), "kvpolicy": kv.DefaultPolicy,
 		"kvpolicies": strings.Join(kv.PolicyNames(), ", "), "kvreserve": fmt.Sprint(hbm.DefaultKVReserve),

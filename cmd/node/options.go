@@ -43,7 +43,8 @@ type Options struct {
 	KVRestore   string `name:"kv-restore" yaml:"kv_restore" validate:"omitempty,restore"`
 	KVPolicy    string `name:"kv-policy" yaml:"kv_policy" validate:"omitempty,policy"`
 
-	ModelRoots    string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
+	ModelRoots string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
+	// AdapterDRAM has no effect: adapters share WeightsDRAM. It is still accepted.
 	AdapterDRAM   string `name:"adapter-dram" yaml:"adapter_dram" validate:"omitempty,size"`
 	WeightsDRAM   string `name:"weights-dram" yaml:"weights_dram" validate:"omitempty,size"`
 	WeightsImages string `name:"weights-images" yaml:"weights_images" validate:"omitempty,size"`
@@ -88,7 +89,6 @@ const (
 	defaultNATSCluster = "6222"
 	defaultDrain       = "30s"
 	defaultGrace       = 5 * time.Second
-	defaultAdapterDRAM = "256MiB"
 	loopbackHost       = "127.0.0.1"
 )
 
@@ -162,7 +162,6 @@ func resolveUnchecked(flags Options, path string) (settings, error) {
 		Name: machineName(), HTTP: defaultHTTP, LogLevel: "info", DrainTimeout: defaultDrain,
 		Devices: autoDevices, CUBLAS: driver.AnyBLAS,
 		KVWatermark: defaultWatermark(), KVRestore: string(kv.RestoreAuto), KVPolicy: kv.DefaultPolicy,
-		AdapterDRAM: defaultAdapterDRAM,
 	})
 	if err := s.setListenAddresses(); err != nil {
 		return s, err

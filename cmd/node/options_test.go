@@ -139,7 +139,7 @@ func TestDefaults(t *testing.T) {
 		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222",
 		Devices: "auto", LogLevel: "info", CUBLAS: "auto", DrainTimeout: "30s",
 		ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0",
-		KVWatermark: "0.9", KVRestore: "auto", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
+		KVWatermark: "0.9", KVRestore: "auto", KVPolicy: "s3-fifo",
 	}
 	if diff := cmp.Diff(want, resolved(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)

@@ -76,6 +76,7 @@ func (u upCommand) Run(c console) error {
 	ctx := signalContext()
 	log := newLog(c, s)
 	s.logFindings(log)
+	s.logUnused(log)
 	node.SetGCPercent()
 	node, err := startOrAbandon(ctx, func() (*node.Node, error) { return s.startNode(ctx, log) })
 	if ctx.Err() != nil && node == nil {
@@ -94,6 +95,15 @@ func (u upCommand) Run(c console) error {
 	<-ctx.Done()
 	fmt.Fprintln(c.out, "\nDraining. Press Ctrl-C again to exit at once.")
 	return drainNode(node, graceAfter(context.Cause(ctx), s.drainGrace()), s.drainTimeout())
+}
+
+// logUnused logs the options that have no effect any longer.
+func (s settings) logUnused(log zerolog.Logger) {
+	if s.AdapterDRAM != "" {
+		log.Warn().Str("option", "adapter_dram").Str("value", s.AdapterDRAM).
+			Str("remedy", "remove it; --weights-dram sets the host memory for weights and adapters of the whole node").
+			Msg("option has no effect: the replicas of a node share copies of adapters in the host cache")
+	}
 }
 
 // startNode starts the node. On error it closes the GPUs that it opened.
@@ -115,7 +125,7 @@ func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node
 	cfg = node.Config{
 		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drainTimeout(), Advertise: s.Advertise,
 		Deployments: s.Deployments, Adapters: s.Adapters, Watch: s.watch(),
-		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
+		AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err

@@ -124,6 +124,15 @@ func (c *Catalogue) Key(model, name string) string {
 	return c.adapters[model][name].Key()
 }
 
+// Deleted reports whether a revision of an adapter, by its key, is certainly not registered: the catalogue
+// is complete, and it is not one that has not arrived here yet.
+func (c *Catalogue) Deleted(model, key string) bool {
+	a := messages.AdapterOf(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.synced && c.adapters[model][a.GetName()].GetRevision() != a.GetRevision() && a.GetRevision() <= c.revision
+}
+
 // Revision returns a number that grows with each change.
 func (c *Catalogue) Revision() uint64 {
 	c.mu.Lock()

@@ -131,6 +131,23 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestDeleted checks that only adapters are deleted that the catalogue had, or could have had.
+func TestDeleted(t *testing.T) {
+	c := filled("m kept 1", "m again 5", "other gone 3")
+	for key, want := range map[string]bool{
+		"kept@1": false, "again@5": false, "again@4": true, "gone@3": true, "again@6": false, "new@6": false,
+	} {
+		if got := c.Deleted("m", key); got != want {
+			t.Errorf("%s: %v, want %v", key, got, want)
+		}
+	}
+	unread := New()
+	apply(unread, "m other 9")
+	if unread.Deleted("m", "gone@3") {
+		t.Error("deleted before the first sync")
+	}
+}
+
 func TestStats(t *testing.T) {
 	const gpu, dram = messages.AdapterLocation_ADAPTER_LOCATION_GPU, messages.AdapterLocation_ADAPTER_LOCATION_DRAM
 	replica := func(model, name string, held ...*messages.AdapterHeld) *messages.ReplicaStatus {
@@ -164,6 +181,14 @@ func TestStats(t *testing.T) {
 	}
 	if !proto.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+	shared := []*messages.ReplicaStatus{
+		{Model: "m", Name: "m-0", Node: "n", Adapters: replicas[1].GetAdapters()},
+		{Model: "m", Name: "m-1", Node: "n", Adapters: replicas[1].GetAdapters()},
+		{Model: "m", Name: "m-2", Node: "other", Adapters: replicas[1].GetAdapters()},
+	}
+	if n := c.Stats("m", shared).GetInDram(); n != 2 {
+		t.Errorf("%d copies in the host memory of two nodes", n)
 	}
 	if whole := c.Stats("", replicas); len(whole.GetAdapters()) != 3 || whole.GetRegistered() != 4 ||
 		!whole.GetAdapters()[2].GetReplicas()[0].GetPinned() {

@@ -16,6 +16,7 @@ func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *mes
 	}
 	res := &messages.AdapterStatsResponse{Registered: uint32(len(registered))}
 	found := make(map[key]*messages.AdapterStats)
+	inHost := make(map[key]map[string]bool) // the nodes that have a copy, which their replicas share
 	for _, r := range replicas {
 		if model != "" && r.GetModel() != model {
 			continue
@@ -40,9 +41,15 @@ func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *mes
 			case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
 				res.OnGpu++
 			case messages.AdapterLocation_ADAPTER_LOCATION_DRAM:
-				res.InDram++
+				if inHost[k] == nil {
+					inHost[k] = make(map[string]bool)
+				}
+				inHost[k][r.GetNode()] = true
 			}
 		}
+	}
+	for _, nodes := range inHost {
+		res.InDram += uint32(len(nodes))
 	}
 	slices.SortFunc(res.Adapters, busiest)
 	return res

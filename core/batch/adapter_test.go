@@ -59,7 +59,7 @@ func (s *testPool) finishOne(err error) {
 		s.Evicted(s.leaving[0])
 		s.leaving = s.leaving[1:]
 	case len(s.loading) > 0:
-		s.Loaded(s.loading[0], err)
+		s.Loaded(s.loading[0], lora.Disk, err)
 		s.loading = s.loading[1:]
 	}
 }

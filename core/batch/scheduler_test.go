@@ -334,6 +334,24 @@ func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	}
 }
 
+// TestDiscardedBlocksAreNotReused checks that a prompt is computed again if the content of its blocks was
+// invalid.
+func TestDiscardedBlocksAreNotReused(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 16)
+	r := request("x", Standard, 12, 4)
+	h.submit(r)
+	h.step(t)
+	if !h.Discard("x") || h.Discard("x") {
+		t.Fatal("a sequence must be discarded once")
+	}
+	r.ID = "again"
+	h.submit(r)
+	plan, _ := h.Plan(now)
+	if e := plan.Entries[0]; len(e.Tokens) != 12 || e.Position != 0 {
+		t.Fatalf("computes %d tokens from position %d, want all 12", len(e.Tokens), e.Position)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 1, StepTokens: 8, ContextTokens: 16}, 4)
 	complete := request("c", Standard, 4, 2)

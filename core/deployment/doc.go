@@ -39,6 +39,8 @@
 // The guards: restartable: the replica is no substitute and did not exit on this GPU within the
 // last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine;
 // faulty: a step of the replica has hung for long, or its answers are wrong.
+// A replica that takes over the lease of one that exited, and finds the files of an earlier deployment in
+// it, fails without a failure of the deployment: its lease is released, and another replica loads the files.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //
@@ -52,6 +54,10 @@
 //
 // A parked deployment keeps its number of replicas, and has none: they are retired like those of which
 // fewer are wanted, and their weights are parked when they stop.
+//
+// A single replica may be parked too: it is retired, its weights are parked when it stops unless another
+// replica on the device uses them, one replica fewer is wanted, and its name is not used until it is
+// activated.
 //
 // A replica with a stored preemption is retired at once, at whichever level it is. While it drains,
 // core/preempt decides what happens to its sequences, and when it stops. The record holds the number of
@@ -108,7 +114,7 @@
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
 //     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
-//   - held: no replica is started under the name of one whose preemption is stored
+//   - held: no replica is started under the name of one that is parked, or whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
 //   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
@@ -117,7 +123,8 @@
 //   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
 //     after requests have not waited for 10 s
 //   - substitute first: a current replica drains for a move only when its substitute serves
-//   - parked: weights are parked only while the deployment is parked or asleep
+//   - parked: weights are parked only while the deployment is parked or asleep, or if an operator
+//     has parked or preempted the replica
 //   - level: a replica learns the wanted level of the spec, and no other
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
 //     is there, each serves or is on standby as wanted, all are current, and nothing else is left

@@ -1,5 +1,10 @@
 package deployment
 
+import (
+	"slices"
+	"time"
+)
+
 // Level is a wanted level.
 type Level uint8
 
@@ -16,12 +21,58 @@ const (
 func (l Level) String() string { return [...]string{"none", "cold", "parked", "standby", "active"}[l] }
 
 // Wanted returns the number of replicas that are to be there: none if the deployment is parked, and
-// otherwise the requested number without those that are preempted.
+// otherwise the requested number without those that are preempted or parked one by one.
 func (s Spec) Wanted() int {
 	if s.Level == Parked {
 		return 0
 	}
-	return max(0, s.Replicas-len(s.Preemptions))
+	return max(0, s.Replicas-len(s.Preemptions)-len(s.parked()))
+}
+
+// parked returns the names of the replicas that are parked one by one.
+func (s Spec) parked() (names []string) {
+	for _, name := range sorted(s.Levels) {
+		if s.Levels[name] == Parked && s.Level != Parked {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// allParked reports whether no replica is to be there because an operator has parked the deployment, or
+// single replicas.
+func (s Spec) allParked() bool {
+	return s.Level == Parked || s.Wanted() == 0 && s.Replicas > 0 && len(s.parked()) > 0
+}
+
+// parkReplicas retires the replicas that are parked one by one, and stops those that have exited and
+// whose memory remains.
+func (d *Deployment) parkReplicas(now time.Time) {
+	if d.state != Active {
+		return
+	}
+	for _, name := range d.spec.parked() {
+		if at, left := d.lastPlacement[name]; left && d.nodes[at.Node] != nil {
+			d.orphans[orphan{at.Node, name}] = at
+		}
+		delete(d.lastPlacement, name)
+		r := d.replicas[name]
+		if r == nil || r.preemption != nil {
+			continue
+		}
+		r.park = true
+		if r.phase > Up {
+			continue
+		}
+		r.drainCause, r.surplus = "it is parked", true
+		d.emit(Retiring{name, r.drainCause})
+		d.fire(r, retired, none, now)
+	}
+}
+
+// takenAway reports whether a name belongs to a replica that an operator has preempted or parked.
+func (d *Deployment) takenAway(name string) bool {
+	return d.reservedByPreemption(name) || slices.Contains(d.spec.parked(), name)
 }
 
 // held reports whether an operator has set a level.

@@ -17,6 +17,7 @@ type GPU struct {
 	Residents   []string            // names of the replicas counted in Memory
 	Leases      map[string]hbm.Need // replica -> its leased memory
 	Weights     map[string]Weights  // by the digest of the model's files
+	Near        schedule.Where      // where its node has the weights of the replica that is being placed
 	Holders     []schedule.Holder   // models whose replicas count in Memory
 }
 
@@ -110,7 +111,7 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 			if missing != (Memory{}) {
 				missing.Room = d.roomOn(gpus)
 			}
-			d.onNoRoom(r, why, missing, now)
+			d.onNoRoom(r, why, missing, schedule.RoomLater(d.need, gpus), now)
 			return
 		}
 		at = Location{chosen.Node, chosen.Name}
@@ -120,12 +121,15 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 	d.fire(r, placed, none, now)
 }
 
-// onNoRoom drops a replica that fits no GPU. The next Tick retries.
-func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, now time.Time) {
+// onNoRoom drops a replica that fits no GPU. The next Tick retries. later is set if a GPU that is avoided has
+// room.
+func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, later bool, now time.Time) {
 	d.fire(r, notPlaced, none, now)
 	d.noRoom, d.unplaced = true, true
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
-		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}
+		f := Failure{
+			Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true, later: later,
+		}
 		if missing != (Memory{}) {
 			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU" + missing.Room.text()
 			f.Memory = missing
@@ -146,12 +150,12 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		var residents []string
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
-			g.Evictable = d.evictable(answer)
+			g.Evictable, g.Weights = d.evictable(answer), answer.Near
 			g.Holders = slices.DeleteFunc(slices.Clone(answer.Holders), func(h schedule.Holder) bool {
 				return h.Model == d.name
 			})
 			if w, there := answer.Weights[d.spec.Revision.Digest]; there && d.spec.Revision.Digest != "" {
-				if g.HasWeights = true; w.Used {
+				if g.Weights = schedule.OnDevice; w.Used {
 					g.Memory.Fixed -= w.Bytes // a replica shares them
 				}
 			}

@@ -111,9 +111,9 @@ func (d *Deployment) stopUnknown(p *preemption, now time.Time) {
 	d.stopOrphans()
 }
 
-// fateOfOrphan returns what becomes of the weights of an orphan, which may have been preempted.
+// fateOfOrphan returns what becomes of the weights of an orphan, which may have been preempted or parked.
 func (d *Deployment) fateOfOrphan(o orphan) residency.Fate {
-	drop, park := false, false
+	drop, park := false, slices.Contains(d.spec.parked(), o.replica)
 	for _, p := range d.preemptions {
 		if p.orphan() == o {
 			drop, park = drop || p.Drop, park || p.Park

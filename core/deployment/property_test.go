@@ -44,8 +44,9 @@ func TestInvariants(t *testing.T) {
 				level := rapid.SampledFrom([]Level{NoLevel, OnStandby, Parked})
 				c.spec.Level, c.spec.Levels = level.Draw(t, "level"), map[string]Level{}
 				for _, name := range sorted(c.d.replicas) {
-					levels := []Level{NoLevel, OnStandby, OnActive}
+					levels := []Level{NoLevel, OnStandby, OnActive, Parked}
 					c.spec.Levels[name] = rapid.SampledFrom(levels).Draw(t, "level of one")
+					c.parks[name] = c.parks[name] || c.spec.Levels[name] == Parked
 				}
 				c.apply()
 			},
@@ -309,8 +310,8 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		}
 	case StartReplica:
 		c.expectMember(e.Spec.At.Node, effect)
-		if before.phases[e.Spec.Name] == Absent && c.d.reservedByPreemption(e.Spec.Name) {
-			c.t.Fatalf("held: %s is started, and its preemption is stored", e.Spec.Name)
+		if before.phases[e.Spec.Name] == Absent && c.d.takenAway(e.Spec.Name) {
+			c.t.Fatalf("held: %s is started, and it is preempted or parked", e.Spec.Name)
 		}
 		at := e.Spec.At
 		if bad := !c.d.schedulable(at.Node) || c.d.quarantined[at]; bad && before.phases[e.Spec.Name] != Starting {
@@ -502,7 +503,7 @@ func (c *cluster) converge() {
 	if standby == want {
 		condition = ConditionStandby
 	}
-	if is := c.d.Status().Condition; c.stored && c.spec.Level == Parked && is != ConditionParked {
+	if is := c.d.Status().Condition; c.stored && c.spec.allParked() && is != ConditionParked {
 		c.t.Fatalf("converges: %s, want parked", is)
 	}
 	if is := c.d.Status().Condition; want > 0 && is != condition {

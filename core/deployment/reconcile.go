@@ -17,6 +17,7 @@ func (d *Deployment) reconcile(now time.Time) {
 		d.spec.Preemptions = nil
 	}
 	d.startPreemptions(now)
+	d.parkReplicas(now)
 	for range len(d.replicas) + 1 {
 		change := schedule.NextChange(d.spec.Wanted(), d.state == Removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {
@@ -76,7 +77,7 @@ func (d *Deployment) addReplica(now time.Time) bool {
 	}
 	name := ""
 	for _, n := range sorted(d.lastPlacement) {
-		if d.replicas[n] == nil && !d.reservedByPreemption(n) {
+		if d.replicas[n] == nil && !d.takenAway(n) {
 			name = n
 			break
 		}
@@ -89,12 +90,12 @@ func (d *Deployment) addReplica(now time.Time) bool {
 }
 
 // newReplicaName returns the first unused name. Names of replicas on lost nodes, of preempted
-// replicas, and names with a last placement count as used.
+// and parked replicas, and names with a last placement count as used.
 func (d *Deployment) newReplicaName() string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s-%d", d.name, n)
 		_, left := d.lastPlacement[name]
-		if d.replicas[name] == nil && !d.reservedNames[name] && !d.reservedByPreemption(name) && !left {
+		if d.replicas[name] == nil && !d.reservedNames[name] && !d.takenAway(name) && !left {
 			return name
 		}
 	}

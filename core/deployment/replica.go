@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 		d.emit(DrainReplica{name, at.Node})
 		d.migrate(r, "leaves: "+r.drainCause)
 	case Stopping:
-		d.emit(StopReplica{Request: name, Replica: name, At: at, Weights: d.fate(r.drop, r.park)})
+		d.emit(StopReplica{Request: r.stopRequest(), Replica: name, At: at, Weights: d.fate(r.drop, r.park)})
 	}
 }
 
@@ -173,6 +174,8 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		d.emit(Watch{r.actor})
 	}
 	switch e.Report.State {
+	case ReplicaLoading:
+		r.migrating = "" // an earlier incarnation got the command
 	case ReplicaServing, ReplicaSuspending, ReplicaStandby:
 		d.onUp(r, now)
 	case ReplicaDraining:
@@ -183,6 +186,9 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		d.fire(r, reportDraining, none, now)
 	case ReplicaFailed:
 		if e.Report.Found != "" {
+			if d.foundStaleLease(r, now) {
+				break
+			}
 			e.Failure = d.weightsDiffer(r, e.Report.Found)
 		}
 		d.onFailed(r, e.Failure, now)
@@ -241,18 +247,28 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 	d.fail(failure.on(r.spec.At.Node))
 }
 
+// stopRequest returns the id of the command that stops the replica, and of its repetitions. It differs from
+// those of earlier replicas of the same name, whose answers may be late.
+func (r *replica) stopRequest() string { return fmt.Sprintf("%s#%d", r.spec.Name, r.since.UnixNano()) }
+
 func (d *Deployment) onFreed(e Freed, now time.Time) {
 	if node, name, ok := strings.Cut(e.Request, "/"); ok {
 		delete(d.orphans, orphan{node, name})
 		d.preemptionFreed(name, now)
 		return
 	}
-	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
-		d.emit(Stopped{e.Request})
+	name, _, _ := strings.Cut(e.Request, "#")
+	r := d.find(name, freed)
+	if r != nil && r.phase == Stopping && e.Request != r.stopRequest() {
+		d.emit(Ignored{d.state, name, r.phase, freed}) // an earlier replica of this name was stopped again
+		return
+	}
+	if r != nil && d.fire(r, freed, none, now) {
+		d.emit(Stopped{name})
 		if d.noRoom = false; d.failure != nil && d.failure.unplaced { // there may be room now
 			d.failure = nil
 		}
-		d.preemptionFreed(e.Request, now)
+		d.preemptionFreed(name, now)
 		d.reconcile(now)
 	}
 }

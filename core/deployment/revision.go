@@ -31,6 +31,18 @@ func (d *Deployment) checkRevision(r *replica, now time.Time) {
 	}
 }
 
+// foundStaleLease stops a replica that found the files of an earlier deployment in the lease of a replica
+// that exited, and reports whether it did. That is no failure: its lease is released, and another replica
+// loads the files of now.
+func (d *Deployment) foundStaleLease(r *replica, now time.Time) bool {
+	name := r.spec.Name
+	if at, left := d.lastPlacement[name]; !left || at != r.spec.At || !d.fire(r, failed, none, now) {
+		return false
+	}
+	delete(d.lastPlacement, name)
+	return true
+}
+
 // weightsDiffer returns the failure of a replica that found other files.
 func (d *Deployment) weightsDiffer(r *replica, found string) *Failure {
 	return &Failure{

@@ -21,14 +21,15 @@ const need = 8 << 20 // bytes per replica in scripts
 //	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
 //	apply [stored=N] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
-//	[drop=yes] [level=standby|parked] [m-0=standby] [preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
+//	[drop=yes] [level=standby|parked] [m-0=standby|parked]
+//	[preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
 //	inspected [fault=X]
-//	gpu NODE [quarantined] [used=N] [M=N...]
+//	gpu NODE [quarantined] [used=N] [near=folder|image|host] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N] [stored=N], scaled
-//	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, recorded
+//	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, freed-earlier M, recorded
 //	exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
@@ -147,9 +148,10 @@ func (s *scripted) event(l line) Event {
 		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)},
 		"drained": Drained{first, preempt.Counts{Migrated: l.number("migrated")}},
 		"saved":   Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
-		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first},
-		"exited":      Exited{Ref{ID: first}, "crashed"},
-		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
+		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{s.stopping(first)},
+		"freed-earlier": Freed{first + "#1"},
+		"exited":        Exited{Ref{ID: first}, "crashed"},
+		"unreachable":   Unreachable{Ref{ID: first}, "cut off"},
 	}
 	e := events[l.name]
 	if e == nil {
@@ -203,10 +205,14 @@ func (s *scripted) apply(l line) {
 	if level, ok := l.named["level"]; ok {
 		s.spec.Level, s.spec.Levels = levels[level], map[string]Level{}
 	}
+	single := make(map[string]Level)
 	for _, name := range []string{"m-0", "m-1"} {
 		if level, ok := l.named[name]; ok {
-			s.spec.Levels = map[string]Level{name: levels[level]}
+			single[name] = levels[level]
 		}
+	}
+	if len(single) > 0 {
+		s.spec.Levels = single
 	}
 	if digest, ok := l.named["digest"]; ok {
 		s.spec.Revision.Digest = digest
@@ -244,12 +250,15 @@ func gpuReport(l line) GPU {
 	g.Memory = hbm.Budget{Total: 100 * need, Fixed: int64(l.number("used")) * need}
 	g.Quarantined = l.word(1) == "quarantined"
 	for name := range l.named {
-		if name != "used" {
+		if name != "used" && name != "near" {
 			n := int64(l.number(name)) * need
 			g.Residents, g.Leases[name] = append(g.Residents, name), hbm.Need{Fixed: n}
 			g.Memory.Fixed += n
 		}
 	}
+	near := map[string]schedule.Where{"folder": schedule.InFolder, "image": schedule.InDiskImage,
+		"host": schedule.InHostCache}
+	g.Near = near[l.named["near"]]
 	return g
 }
 
@@ -268,6 +277,15 @@ func (s *scripted) report(l line) Event {
 		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
 	}
 	return e
+}
+
+// stopping returns the id of the command that stops a replica. "b/m-0" is that of an orphan, and "m-0#1" that
+// of an earlier replica of the name.
+func (s *scripted) stopping(name string) string {
+	if r := s.d.replicas[name]; r != nil {
+		return r.stopRequest()
+	}
+	return name
 }
 
 // migrating returns the id of the migration command in flight from a replica.

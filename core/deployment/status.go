@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"fmt"
+	"strings"
 
 	"troupe/core/schedule"
 )
@@ -75,9 +76,9 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 	switch {
 	case d.state == Removing:
 		return ConditionRemoving, "its replicas are draining"
-	case d.state == Active && d.spec.Level == Parked && len(d.replicas) > 0:
+	case d.state == Active && d.spec.allParked() && len(d.replicas) > 0:
 		return ConditionPending, "the model is being parked; the remaining replicas are draining"
-	case d.state == Active && d.spec.Level == Parked:
+	case d.state == Active && d.spec.allParked():
 		return ConditionParked, "parked; " + d.remedy() + " makes it serve"
 	case d.state == Active && d.spec.Rest == schedule.Asleep && len(d.replicas) > 0:
 		return ConditionAsleep, "it falls asleep; its replicas are draining"
@@ -122,17 +123,21 @@ func (d *Deployment) remedy() string {
 	return "models.activate"
 }
 
-// standbyDetail says how many replicas are wanted on standby; empty: none.
+// standbyDetail says how many replicas are wanted on standby, and which are parked; empty: none.
 func (d *Deployment) standbyDetail() string {
+	var parts []string
 	if n := d.spec.Wanted() - d.wantedActive(); n > 0 {
-		return fmt.Sprintf("%d of %d replicas are to be on standby", n, d.spec.Replicas)
+		parts = append(parts, fmt.Sprintf("%d of %d replicas are to be on standby", n, d.spec.Replicas))
 	}
-	return ""
+	if names := d.spec.parked(); len(names) > 0 {
+		parts = append(parts, "parked: "+strings.Join(names, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
 // wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
-// one is starting, or leaves and makes room, or a node is awaited.
+// one is starting, or leaves and makes room, or a GPU with room is avoided for a while, or a node is awaited.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
 	for _, r := range d.replicas {
@@ -141,7 +146,7 @@ func (d *Deployment) mayRecover() bool {
 	}
 	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
 	starting = starting || d.awaits()
-	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
+	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving || d.failure.later)
 }
 
 // degradedCause returns the problem of a deployment whose requested number of replicas serves;

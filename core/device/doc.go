@@ -129,7 +129,7 @@
 //   - no leak: the leased pages of a replica are those that it uses or that one of its jobs needs,
 //     those of weights are the pages of the copies on the device, and all other pages are free
 //   - in use: the weights of a replica are on the device, with the content that it asked for, and are
-//     freed only when no replica uses them
+//     freed only when no replica uses them and no other device or node reads them
 //   - covered: only leased memory is used
 //   - one job: a lease has at most one job of each kind at a time, and no other job while it is
 //     loaded or freed

@@ -30,6 +30,13 @@ type (
 		Source       residency.Source
 	}
 
+	// RevokeReaders makes the readers of a copy end. The caller reports Memory.ReadEnded for each reader
+	// that has ended.
+	RevokeReaders struct {
+		Copy uint64
+		Why  string
+	}
+
 	// Open allocates the KV memory of a lease whose weights are on the device. The caller reports
 	// Memory.Loaded or LoadFailed.
 	Open struct {
@@ -213,6 +220,7 @@ type (
 func (Inspect) isEffect()        {}
 func (LoadWeights) isEffect()    {}
 func (FreeWeights) isEffect()    {}
+func (RevokeReaders) isEffect()  {}
 func (Open) isEffect()           {}
 func (AnswerEvict) isEffect()    {}
 func (RefuseEvict) isEffect()    {}

@@ -22,12 +22,11 @@ func (m *Memory) Wanted(lease string) (standby, known bool) {
 	return h.kv.report.StandbyWanted, true
 }
 
-// Coming reports whether a lease is there, and whether its replica reports on it without being on
-// standby.
-func (m *Memory) Coming(lease string) (loaded, serves bool) {
+// Coming reports whether a lease is there, and whether its replica serves, with its engine.
+func (m *Memory) Coming(lease string) (loaded, serves bool, with Engine) {
 	h := m.holders[lease]
 	if h == nil || !h.resident() {
-		return false, false
+		return false, false, Engine{}
 	}
-	return true, h.kv.replica != (Actor{}) && !h.standby()
+	return true, h.kv.replica != (Actor{}) && h.kv.report.Serving, h.kv.report.Engine
 }

@@ -176,12 +176,13 @@ func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.
 	return m.handle(event{kind: NotAllocated, lease: lease, attempt: attempt, failure: f, now: now})
 }
 
-// Tick must be called every second. It ends expired waits and distributes free memory. A device that
+// Tick must be called every second. It ends expired waits and reads, and distributes free memory. A device that
 // is quarantined must become empty, so it keeps no unused weights.
 func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
 	if m.suspect = health != quarantine.Healthy; m.suspect {
 		m.performWeights(m.weights.DropAll("the device is quarantined", now), Failure{}, now)
 	}
+	m.performWeights(m.weights.Tick(now), Failure{}, now)
 	m.tryWaiting(now)
 	m.distribute(health, now)
 	return m.take()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/verify"
 )
 
 // Actor is the address of an actor. The zero value is none.
@@ -66,7 +67,10 @@ type Model struct {
 	ContextTokens     int
 	Vocab             int
 	EOS               []uint32
-	From, FromWhy     string // source of the weights, and why they were loaded from there
+	From, FromWhy     string        // source of the weights, and why they were loaded from there
+	Floor             time.Duration // least time of that load; 0 if unknown
+	Verify            time.Duration // of the canary that the weights passed
+	Canary            verify.Record // that it gave; without tokens: none has run
 }
 
 // Report is a replica's report on its KV memory.
@@ -79,6 +83,15 @@ type Report struct {
 	Standby      bool // it is on standby, and needs no more than MinBlocks
 	// StandbyWanted means that its wanted level is standby; it may still have sequences.
 	StandbyWanted bool
+	Serving       bool // it accepts sequences
+	Engine        Engine
+}
+
+// Engine describes the engine of a replica.
+type Engine struct {
+	Since   time.Time // when it was ready; zero: it is not
+	Graphs  int       // that it captured
+	Capture time.Duration
 }
 
 // Cause is the cause of a failure.
@@ -98,6 +111,14 @@ type Failure struct {
 	Cause  Cause
 	Detail string
 	Found  string // revision of the files, if it is not the requested one
+
+	Unverified *Unverified // weights failed their check; nil: it is another failure
+}
+
+// Unverified is weights that compute other tokens than at the first load, from each source.
+type Unverified struct {
+	Rejections []verify.Rejection
+	Remedy     string
 }
 
 // Reason is the reason why a request is refused.
@@ -132,4 +153,6 @@ type Refusal struct {
 	Overload   *hbm.Overload // how the model exceeds the budget; nil: refused for another reason
 	Evictable  int64         // with Overload: bytes of unused weights, which would go
 	RetryAfter time.Duration // 0: not known
+
+	Unverified *Unverified // why it failed; nil: for another reason
 }

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +22,8 @@ func TestInvariants(t *testing.T) {
 			"unload":   func(*rapid.T) { w.unload() },
 			"adapters": func(*rapid.T) { w.adapters() },
 			"report":   func(*rapid.T) { w.report() }, "report again": func(*rapid.T) { w.report() },
-			"evict":  func(*rapid.T) { w.evict() },
+			"evict": func(*rapid.T) { w.evict() },
+			"read":  func(*rapid.T) { w.read() }, "read ended": func(*rapid.T) { w.endRead() },
 			"shrunk": func(*rapid.T) { w.shrunk() }, "shrunk again": func(*rapid.T) { w.shrunk() },
 			"job": func(*rapid.T) { w.runJob() }, "another job": func(*rapid.T) { w.runJob() },
 			"deliver": func(*rapid.T) { w.deliver() }, "deliver more": func(*rapid.T) { w.deliver() },
@@ -51,7 +54,8 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// settle lets all jobs end while the replicas are silent. Afterwards no request may wait.
+// settle lets all jobs end while the replicas are silent, and readers that are not revoked go on.
+// Afterwards no request may wait.
 func (w *world) settle() {
 	for range 40 {
 		for len(w.jobs) > 0 {
@@ -61,6 +65,11 @@ func (w *world) settle() {
 			n := w.notes[0]
 			w.notes = w.notes[1:]
 			w.do(n.report)
+		}
+		for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+			if w.revoked[r] {
+				w.readEnded(r)
+			}
 		}
 		w.advance(time.Second)
 	}

@@ -51,7 +51,9 @@ func (m *Memory) refuseDenied(h *holder, e event) {
 }
 
 func (m *Memory) refuseFailed(h *holder, e event) {
-	m.refuseAll(h, Refusal{Reason: e.failure.reason(), Detail: e.failure.Detail, Found: e.failure.Found})
+	m.refuseAll(h, Refusal{
+		Reason: e.failure.reason(), Detail: e.failure.Detail, Found: e.failure.Found, Unverified: e.failure.Unverified,
+	})
 }
 
 // refuseAll refuses all requests that wait for a load.

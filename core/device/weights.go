@@ -31,6 +31,21 @@ func (m *Memory) WeightsNotFreed(copy uint64, now time.Time) []Effect {
 	return m.handleWeights(m.weights.ReleaseFailed(copy, now), Failure{}, now)
 }
 
+// ReadAsked begins to read the weights of a revision for another device or node. It returns their copy,
+// or 0 if there is none to be read.
+func (m *Memory) ReadAsked(reader, revision, layout string, now time.Time) (uint64, []Effect) {
+	number := m.weights.Readable(revision, layout)
+	if number == 0 {
+		return 0, nil
+	}
+	return number, m.handleWeights(m.weights.Read(reader, number, now), Failure{}, now)
+}
+
+// ReadEnded reports that a reader of a copy has ended.
+func (m *Memory) ReadEnded(reader string, copy uint64, now time.Time) []Effect {
+	return m.handleWeights(m.weights.ReadEnded(reader, copy, now), Failure{}, now)
+}
+
 // EvictAsked requests that unused weights be freed: those of a model or of an owner in the ledger, or
 // all if none is named. With park, they are copied to the host cache before. Weights in use are refused
 // if they are named.
@@ -43,7 +58,7 @@ func (m *Memory) EvictAsked(r Request, model string, park bool, now time.Time) [
 		}
 		found = true
 		switch {
-		case c.State == residency.Releasing:
+		case c.State >= residency.Leaving:
 		case len(c.Users) == 0:
 			unused = append(unused, c)
 		case model != "":
@@ -92,6 +107,8 @@ func (m *Memory) performWeights(effects []residency.Effect, f Failure, now time.
 			c, _ := m.weights.Copy(e.Copy)
 			c.Source.Revision = c.Content.Revision
 			m.emit(FreeWeights{e.Copy, e.Park, e.OrKeep, c.Source})
+		case residency.Revoke:
+			m.emit(RevokeReaders{e.Copy, e.Why})
 		case residency.Ready:
 			m.follow(event{kind: WeightsReady, lease: e.Lease, copy: e.Copy, now: now})
 		case residency.Failed:

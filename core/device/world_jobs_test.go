@@ -16,6 +16,10 @@ func (w *world) carryOut(e Effect) {
 	switch e := e.(type) {
 	case Inspect, LoadWeights, FreeWeights, Open, Free, Resize, Allocate:
 		w.startJob(e)
+	case RevokeReaders:
+		for r, copy := range w.readers {
+			w.revoked[r] = w.revoked[r] || copy == e.Copy
+		}
 	case AskShrink:
 		w.checkAsk(e)
 		w.asks[e.Lease] = e
@@ -121,6 +125,11 @@ func (w *world) startJob(job Effect) {
 		w.Fatalf("standby: %s grows to %d blocks", lease, r.Blocks)
 	}
 	if f, ok := job.(FreeWeights); ok {
+		for r, copy := range w.readers {
+			if copy == f.Copy {
+				w.Fatalf("in use: weights %d are freed while %s reads them", f.Copy, r)
+			}
+		}
 		for _, model := range w.models {
 			if model.Copy == f.Copy {
 				w.Fatalf("in use: weights %d are freed while %s uses them", f.Copy, model.Lease)

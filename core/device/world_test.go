@@ -35,6 +35,9 @@ type world struct {
 	wait   map[string]bool // requests without an answer
 	next   int             // number of the next request
 
+	readers map[string]uint64 // readers that have not ended: the copy of each
+	revoked map[string]bool   // those that must end
+
 	confirmed map[string]uint64    // by lease: the last attempt that its replica confirmed
 	askedAt   map[uint64]time.Time // by attempt: time of the first request to the replica
 	waiting   map[string]time.Time // by lease: start of the load's wait for memory, while no replica loads
@@ -58,6 +61,7 @@ type timer struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		T: t, now: time.Unix(1e9, 0), models: make(map[string]Model), sizes: make(map[string]Size),
+		readers: make(map[string]uint64), revoked: make(map[string]bool),
 		copies: make(map[uint64]residency.Copy), files: make(map[string]Files),
 		asks: make(map[string]AskShrink), wait: make(map[string]bool), confirmed: make(map[string]uint64),
 		askedAt: make(map[uint64]time.Time), waiting: make(map[string]time.Time),
@@ -153,6 +157,35 @@ func (w *world) evict() {
 	w.do(func() []Effect { return w.m.EvictAsked(r, model, rapid.Bool().Draw(w.T, "park"), w.now) })
 }
 
+// read begins to read weights for another device.
+func (w *world) read() {
+	reader := rapid.SampledFrom([]string{"p", "q"}).Draw(w.T, "reader")
+	if _, reads := w.readers[reader]; reads {
+		return
+	}
+	w.do(func() []Effect {
+		revision := rapid.SampledFrom([]string{"r0", "r1", "r2"}).Draw(w.T, "revision")
+		copy, effects := w.m.ReadAsked(reader, revision, "f32", w.now)
+		if copy != 0 {
+			w.readers[reader] = copy
+		}
+		return effects
+	})
+}
+
+func (w *world) endRead() {
+	if all := slices.Sorted(maps.Keys(w.readers)); len(all) > 0 {
+		w.readEnded(rapid.SampledFrom(all).Draw(w.T, "reader"))
+	}
+}
+
+func (w *world) readEnded(reader string) {
+	copy := w.readers[reader]
+	delete(w.readers, reader)
+	delete(w.revoked, reader)
+	w.do(func() []Effect { return w.m.ReadEnded(reader, copy, w.now) })
+}
+
 func (w *world) report() {
 	lease := w.lease()
 	r := Report{
@@ -216,9 +249,16 @@ func (w *world) restart() {
 	w.jobs, w.notes, w.timers = nil, nil, nil
 	clear(w.wait)
 	clear(w.waiting)
+	clear(w.revoked)
 	var copies []residency.Copy
 	for _, n := range slices.Sorted(maps.Keys(w.copies)) {
-		copies = append(copies, w.copies[n])
+		c := w.copies[n]
+		for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+			if w.readers[r] == n {
+				c.Readers = append(c.Readers, r)
+			}
+		}
+		copies = append(copies, c)
 	}
 	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), copies, w.m.Attempt(), w.now)
 	for lease, model := range w.models {

@@ -12,29 +12,35 @@
 // These are the states of one image. The first row that fits an event applies; an event without a
 // row is ignored. "In use" are images that a copy to a device reads.
 //
-//	event      state           guard          next     effects
-//	fill       absent          no room        same     refuse
-//	           absent                         filling  evict others; reserve
-//	           ready                          same     note the use
-//	filled     filling         already there  absent   free
-//	           filling                        ready    name it by its content
-//	           revoked         in use         same     ignore
-//	           revoked                        absent   free
-//	failed     filling                        absent   free
-//	           revoked         in use         same     ignore
-//	           revoked                        absent   free
-//	open       ready                          same     count the reader; note the use
-//	close      ready           was not open   same     ignore
-//	           revoked         was not open   same     ignore
-//	           ready                          same     discount the reader; evict if over the budget
-//	           revoked         others use it  same     discount the reader
-//	           revoked                        absent   free
-//	pin        filling, ready                 same     —
-//	unpin      filling, ready                 same     evict if over the budget
-//	revoke     filling                        revoked  —
-//	           ready           in use         revoked  —
-//	           ready                          absent   free
-//	recovered  absent                         ready    —
+//	event      state           guard            next     effects
+//	fill       absent          no room          same     refuse
+//	           absent                           filling  evict others; reserve
+//	           ready                            same     note the use
+//	filled     filling         already there    absent   attach its names to the other; free; proceed
+//	           filling                          ready    name it by its content; proceed
+//	           revoked         in use           same     ignore
+//	           revoked                          absent   free
+//	failed     filling                          absent   free; proceed
+//	           revoked         in use           same     ignore
+//	           revoked                          absent   free
+//	open       ready                            same     count the reader; note the use
+//	close      ready           was not open     same     ignore
+//	           revoked         was not open     same     ignore
+//	           ready                            same     discount the reader; evict if over the budget
+//	           revoked         others use it    same     discount the reader
+//	           revoked                          absent   free
+//	pin        filling, ready                   same     —
+//	unpin      filling, ready                   same     evict if over the budget
+//	await      filling                          same     note the waiter
+//	name       filling, ready                   same     attach the name
+//	forget     filling, ready  has other names  same     —
+//	           filling                          revoked  proceed
+//	           ready           in use           revoked  —
+//	           ready                            absent   free
+//	revoke     filling                          revoked  proceed
+//	           ready           in use           revoked  —
+//	           ready                            absent   free
+//	recovered  absent                           ready    —
 //
 // The content of an image may be known only when it is filled. Until then its key has a name that
 // the caller has chosen; then it is renamed. If the cache has an image with this content already, the
@@ -42,6 +48,14 @@
 //
 // An image is revoked when its content was found damaged or is no longer that of its files. It
 // serves no new reader, and its memory is freed once nothing uses it.
+//
+// # Adapters
+//
+// Images of adapters have names, since the content of an adapter is not known either before it is read:
+// a load finds an image by name, and one that finds it being filled waits (await) until it is not, and
+// asks again. Two names of one content have one image. A name belongs to one image; it ends with the
+// image, when the image is revoked, and when it is forgotten, since its adapter was deleted. With its
+// last name an image is revoked.
 //
 // # Eviction
 //
@@ -64,5 +78,8 @@
 //   - once: the memory of an image is reserved once, and freed once
 //   - no damage: a revoked image gets no new reader
 //   - one content: two images that are not being filled never have the same key
+//   - named: a name belongs to one image, which is being filled or ready, until it is forgotten
+//   - unused: an image whose last name was forgotten serves no new reader
+//   - proceed: a waiter proceeds exactly once, when its image is no longer being filled
 //   - ignored: an ignored event changes nothing
 package hostcache

@@ -27,6 +27,15 @@ type (
 		Usage Usage
 	}
 
+	// Attach gives an image a name, which no other image has any longer.
+	Attach struct {
+		Key  Key
+		Name Name
+	}
+
+	// Proceed answers an Await: the image is no longer being filled.
+	Proceed struct{ Waiter string }
+
 	// Ignored reports an event that changes nothing.
 	Ignored struct {
 		Key   Key
@@ -40,4 +49,6 @@ func (Reserve) isEffect() {}
 func (Free) isEffect()    {}
 func (Rename) isEffect()  {}
 func (Refuse) isEffect()  {}
+func (Attach) isEffect()  {}
+func (Proceed) isEffect() {}
 func (Ignored) isEffect() {}

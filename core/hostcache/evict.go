@@ -35,9 +35,10 @@ func (m *Machine) roomFor(bytes int64) int {
 
 // evict frees an image to make room.
 func (m *Machine) evict(i *image, why string) {
-	i.state = Absent
-	m.keep(i)
 	m.free(i, event{why: why})
+	i.state = Absent
+	m.leave(i, Ready)
+	m.keep(i)
 }
 
 // shrink evicts images while the cache is over its budget, which images that could not go have

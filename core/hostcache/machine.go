@@ -10,6 +10,7 @@ type Machine struct {
 	budget  int64
 	used    int64
 	images  map[Key]*image
+	names   map[Name]*image
 	uses    uint64 // so far
 	effects []Effect
 }
@@ -21,8 +22,9 @@ type image struct {
 	state   State
 	readers map[string]bool
 	pinned  bool
-	fault   string // why it is revoked
-	last    uint64 // number of the last use
+	waiters []string // in order, while it is being filled
+	fault   string   // why it is revoked
+	last    uint64   // number of the last use
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -33,11 +35,14 @@ type event struct {
 	reader string
 	pinned bool
 	digest string // of the content
+	name   Name
 	why    string
 }
 
 // New returns the machine of an empty cache with a budget in bytes.
-func New(budget int64) *Machine { return &Machine{budget: budget, images: make(map[Key]*image)} }
+func New(budget int64) *Machine {
+	return &Machine{budget: budget, images: make(map[Key]*image), names: make(map[Name]*image)}
+}
 
 // Fill asks for memory for an image that will be filled. An image that is there is used again, and
 // the caller need not fill it.
@@ -97,7 +102,7 @@ func (m *Machine) State(key Key) State {
 func (m *Machine) Images() []Image {
 	all := make([]Image, 0, len(m.images))
 	for _, i := range m.images {
-		all = append(all, Image{i.key, i.bytes, i.state, len(i.readers), i.pinned})
+		all = append(all, Image{i.key, i.bytes, i.state, len(i.readers), i.pinned, m.namesOf(i)})
 	}
 	slices.SortFunc(all, func(a, b Image) int { return a.Compare(b.Key) })
 	return all

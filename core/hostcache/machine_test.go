@@ -11,7 +11,8 @@ import (
 // TestInvariants checks the invariants of doc.go with random events.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{m: New(100), budget: 100, images: make(map[Key]*held)}
+		w := &world{m: New(100), budget: 100, images: make(map[Key]*held), names: make(map[Name]*held),
+			waiting: make(map[string]*held)}
 		t.Repeat(map[string]func(*rapid.T){
 			"":          w.check,
 			"fill":      w.fill,
@@ -23,6 +24,9 @@ func TestInvariants(t *testing.T) {
 			"pin":       w.pin,
 			"unpin":     w.unpin,
 			"revoke":    w.revoke,
+			"await":     w.await,
+			"name":      w.name,
+			"forget":    w.forget,
 			"recovered": w.recovered,
 			"resize":    w.resize,
 		})
@@ -34,7 +38,11 @@ type world struct {
 	m      *Machine
 	budget int64
 	images map[Key]*held
+	names  map[Name]*held
 	uses   int
+
+	waiting map[string]*held // by waiter
+	waiters int              // so far
 }
 
 // held is an image in memory.
@@ -68,6 +76,7 @@ func (w *world) follow(t *rapid.T, key Key, dies bool, effects []Effect) {
 			if h == nil {
 				t.Fatalf("once: %v is freed, and not there", e.Key)
 			}
+			w.unname(h)
 			if e.Key == key && dies {
 				delete(w.images, e.Key)
 				continue
@@ -87,6 +96,16 @@ func (w *world) follow(t *rapid.T, key Key, dies bool, effects []Effect) {
 			}
 			w.images[e.As] = w.images[e.Key]
 			delete(w.images, e.Key)
+		case Attach:
+			if w.images[e.Key] == nil {
+				t.Fatalf("named: %v names %v, which is not there", e.Name, e.Key)
+			}
+			w.names[e.Name] = w.images[e.Key]
+		case Proceed:
+			if h := w.waiting[e.Waiter]; h == nil || h.filling && !h.revoked && w.images[key] == h && !dies {
+				t.Fatalf("proceed: %s", e.Waiter)
+			}
+			delete(w.waiting, e.Waiter)
 		case Refuse:
 			var fixed int64
 			for _, h := range w.images {
@@ -182,6 +201,55 @@ func (w *world) close(t *rapid.T) {
 	w.follow(t, key, dies, w.m.Close(key, reader))
 }
 
+func (w *world) await(t *rapid.T) {
+	key := w.key(t)
+	w.waiters++
+	waiter := fmt.Sprint("w", w.waiters)
+	if h := w.images[key]; h != nil && h.filling && !h.revoked {
+		w.waiting[waiter] = h
+	}
+	w.follow(t, key, false, w.m.Await(key, waiter))
+}
+
+func (w *world) anyName(t *rapid.T) Name {
+	return Name{Adapter: fmt.Sprint("a@", rapid.IntRange(1, 4).Draw(t, "name")), Layout: "bf16"}
+}
+
+func (w *world) name(t *rapid.T) {
+	key := w.key(t)
+	w.follow(t, key, false, w.m.Attach(key, w.anyName(t)))
+}
+
+func (w *world) forget(t *rapid.T) {
+	name := w.anyName(t)
+	h := w.names[name]
+	delete(w.names, name)
+	dies := h != nil
+	for _, other := range w.names {
+		dies = dies && other != h
+	}
+	var key Key
+	if dies {
+		for k, of := range w.images {
+			if of == h {
+				key = k
+			}
+		}
+		h.revoked = true
+		dies = !h.filling && len(h.readers) == 0
+	}
+	w.follow(t, key, dies, w.m.Forget(name, "deleted"))
+}
+
+// unname removes the names of an image that is freed or revoked.
+func (w *world) unname(h *held) {
+	for name, of := range w.names {
+		if of == h {
+			delete(w.names, name)
+		}
+	}
+}
+
 func (w *world) pin(t *rapid.T) {
 	key := w.key(t)
 	if h := w.images[key]; h != nil && !h.revoked {
@@ -205,6 +273,7 @@ func (w *world) revoke(t *rapid.T) {
 	if h != nil && !h.revoked {
 		dies = !h.filling && len(h.readers) == 0
 		h.revoked = true
+		w.unname(h)
 	}
 	w.follow(t, key, dies, w.m.Revoke(key, "damaged"))
 }
@@ -235,6 +304,18 @@ func (w *world) check(t *rapid.T) {
 		}
 		if (w.m.State(key) == Revoked) != h.revoked {
 			t.Fatalf("no damage: %v is %v, revoked %v", key, w.m.State(key), h.revoked)
+		}
+	}
+	for i := range 4 {
+		name := Name{Adapter: fmt.Sprint("a@", i+1), Layout: "bf16"}
+		key, ok := w.m.Find(name)
+		if h := w.names[name]; ok != (h != nil) || ok && (w.images[key] != h || h.revoked) {
+			t.Fatalf("named: %v names %v, %v", name, key, ok)
+		}
+	}
+	for waiter, h := range w.waiting {
+		if !h.filling || h.revoked {
+			t.Fatalf("proceed: %s still waits", waiter)
 		}
 	}
 	u := w.m.Usage()

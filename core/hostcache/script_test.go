@@ -32,6 +32,9 @@ func (p *player) event(line []string) (out []string) {
 		if i.Pinned {
 			kept = ", pinned"
 		}
+		for _, name := range i.Names {
+			kept += ", " + name.Adapter
+		}
 		out = append(out, fmt.Sprintf("%s: %s, %d bytes, %d readers%s", i.Digest, i.State, i.Bytes, i.Readers, kept))
 	}
 	return out
@@ -63,6 +66,12 @@ func (p *player) step(line []string) []Effect {
 		return m.Unpin(key)
 	case "revoke":
 		return m.Revoke(key, "damaged")
+	case "await":
+		return m.Await(key, words["waiter"])
+	case "name":
+		return m.Attach(key, Name{Adapter: words["as"]})
+	case "forget":
+		return m.Forget(Name{Adapter: line[1]}, "deleted")
 	case "recovered":
 		return m.Recovered(key, bytes, pinned)
 	case "resize":
@@ -81,6 +90,10 @@ func text(e Effect) string {
 		return fmt.Sprintf("free %s: %s", e.Key.Digest, e.Why)
 	case Rename:
 		return fmt.Sprintf("rename %s to %s", e.Key.Digest, e.As.Digest)
+	case Attach:
+		return fmt.Sprintf("%s is %s", e.Name.Adapter, e.Key.Digest)
+	case Proceed:
+		return e.Waiter + " proceeds"
 	case Refuse:
 		return fmt.Sprintf("refuse %s, %d bytes: %d of %d used, %d pinned, %d in use", e.Key.Digest, e.Bytes,
 			e.Usage.Used, e.Usage.Budget, e.Usage.Pinned, e.Usage.InUse)

@@ -27,16 +27,28 @@ const (
 	evUnpin
 	evRevoke
 	evRecovered
+	evAwait
+	evName
+	evForget
 )
 
 func (e Event) String() string {
-	return [...]string{"fill", "filled", "failed", "open", "close", "pin", "unpin", "revoke", "recovered"}[e]
+	return [...]string{"fill", "filled", "failed", "open", "close", "pin", "unpin", "revoke", "recovered", "await",
+		"name", "forget"}[e]
 }
 
 // Key names the content of an image and its layout.
 type Key struct {
 	Digest string // of the files
 	Layout string // of the device
+}
+
+// Name names the image of an adapter before its content is known. An image may have several names: of
+// adapters with the same content.
+type Name struct {
+	Model   string // the deployment
+	Adapter string // with its revision
+	Layout  string // of the device and the base model
 }
 
 // Image describes an image that is not absent.
@@ -46,6 +58,7 @@ type Image struct {
 	State   State
 	Readers int
 	Pinned  bool
+	Names   []Name // in order; none: an image of weights
 }
 
 // Usage is how the memory of the cache is used, in bytes.

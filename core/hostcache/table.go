@@ -28,6 +28,7 @@ var (
 	}}
 	notOpen = guard{"was not open", func(_ *Machine, i *image, e event) bool { return !i.readers[e.reader] }}
 	inUse   = guard{"in use", func(_ *Machine, i *image, _ event) bool { return len(i.readers) > 0 }}
+	named   = guard{"has other names", func(m *Machine, i *image, _ event) bool { return len(m.namesOf(i)) > 1 }}
 	others  = guard{"others use it", func(_ *Machine, i *image, _ event) bool { return len(i.readers) > 1 }}
 )
 
@@ -37,11 +38,11 @@ var rows = table.New("hostcache", []row{
 	{absent, evFill, always, Filling, (*Machine).reserve, "evict others; reserve"},
 	{ready, evFill, always, same, (*Machine).use, "note the use"},
 
-	{filling, evFilled, duplicate, Absent, (*Machine).free, "free"},
-	{filling, evFilled, always, Ready, (*Machine).filled, "name it by its content"},
+	{filling, evFilled, duplicate, Absent, (*Machine).merge, "attach its names to the other; free; proceed"},
+	{filling, evFilled, always, Ready, (*Machine).filled, "name it by its content; proceed"},
 	{revoked, evFilled, inUse, same, nil, "ignore"},
 	{revoked, evFilled, always, Absent, (*Machine).free, "free"},
-	{filling, evFailed, always, Absent, (*Machine).free, "free"},
+	{filling, evFailed, always, Absent, (*Machine).free, "free; proceed"},
 	{revoked, evFailed, inUse, same, nil, "ignore"},
 	{revoked, evFailed, always, Absent, (*Machine).free, "free"},
 
@@ -55,7 +56,15 @@ var rows = table.New("hostcache", []row{
 	{there, evPin, always, same, (*Machine).pin, "—"},
 	{there, evUnpin, always, same, (*Machine).pin, "evict if over the budget"},
 
-	{filling, evRevoke, always, Revoked, (*Machine).revoke, "—"},
+	{filling, evAwait, always, same, (*Machine).await, "note the waiter"},
+
+	{there, evName, always, same, (*Machine).attach, "attach the name"},
+	{there, evForget, named, same, (*Machine).detach, "—"},
+	{filling, evForget, always, Revoked, (*Machine).unnamed, "proceed"},
+	{ready, evForget, inUse, Revoked, (*Machine).unnamed, "—"},
+	{ready, evForget, always, Absent, (*Machine).free, "free"},
+
+	{filling, evRevoke, always, Revoked, (*Machine).revoke, "proceed"},
 	{ready, evRevoke, inUse, Revoked, (*Machine).revoke, "—"},
 	{ready, evRevoke, always, Absent, (*Machine).free, "free"},
 
@@ -75,10 +84,12 @@ func (m *Machine) on(e event) []Effect {
 	if row.Do == nil {
 		return []Effect{Ignored{e.key, i.state, e.kind, row.When.Name}}
 	}
+	from := i.state
 	row.Do(m, i, e)
 	if row.To != same {
 		i.state = row.To
 	}
+	m.leave(i, from)
 	m.keep(i)
 	m.shrink()
 	effects := m.effects

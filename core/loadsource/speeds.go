@@ -13,14 +13,18 @@ type Kind string
 
 // Kinds.
 const (
-	DiskImage Kind = "disk image" // an image on a disk of the node
-	Folder    Kind = "disk"       // the files of the model
-	Node      Kind = "node"       // an image of another node
+	Device     Kind = "device"                 // weights on another device of the node
+	DiskImage  Kind = "disk image"             // an image on a disk of the node
+	Folder     Kind = "disk"                   // the files of the model
+	Node       Kind = "node"                   // an image of another node
+	NodeDevice Kind = "device of another node" // weights on a device there
+	Host       Kind = "host cache"             // an image in page-locked host memory, which is as fast as the link
 )
 
 // assumed has the speed of each kind in bytes per second until it is measured. An image needs no digest
-// and no conversion; another node has both a source and a link.
-var assumed = map[Kind]float64{DiskImage: 2e9, Folder: 1e9, Node: 0.5e9}
+// and no conversion; another node has both a source and a link, and weights on its device pass through
+// its host memory, too.
+var assumed = map[Kind]float64{Device: 8e9, DiskImage: 2e9, Folder: 1e9, Node: 0.5e9, NodeDevice: 0.4e9}
 
 // weight is the weight of a new sample in an estimate.
 const weight = 0.3
@@ -49,6 +53,25 @@ func (s *Speeds) Of(k Kind) (perSecond float64, measured bool) {
 		return v, true
 	}
 	return assumed[k], false
+}
+
+// Floor returns the least time in which bytes can come from a source over a link of the given speed in
+// bytes per second. It is unknown if one of the two speeds was not measured.
+func (s *Speeds) Floor(k Kind, link float64, bytes int64) (least time.Duration, known bool) {
+	slower := link
+	if k != Host {
+		speed, measured := s.Of(k)
+		if !measured {
+			return 0, false
+		}
+		if slower = min(link, speed); k == Device { // its copies do not use the link to the host
+			slower = speed
+		}
+	}
+	if slower <= 0 || bytes <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(bytes) / slower * float64(time.Second)), true
 }
 
 // Faster reports whether a kind is faster than another one, as far as is known.

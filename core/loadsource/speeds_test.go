@@ -25,6 +25,12 @@ func TestOrder(t *testing.T) {
 		{"one", nil, []Kind{Folder}, []int{0}, "it is assumed to deliver 953.7 MiB/s"},
 		{"assumed", nil, []Kind{Node, Folder, DiskImage}, []int{2, 1, 0},
 			"it is assumed to deliver 1.9 GiB/s, and disk is assumed to deliver 953.7 MiB/s"},
+		{"devices", nil, []Kind{NodeDevice, Node, Folder, DiskImage, Device}, []int{4, 3, 2, 1, 0},
+			"it is assumed to deliver 7.5 GiB/s, and disk image is assumed to deliver 1.9 GiB/s"},
+		{"a slow device", []sample{{Device, 200 << 20}}, []Kind{Device, DiskImage}, []int{1, 0},
+			"it is assumed to deliver 1.9 GiB/s, and device delivered 200 MiB/s"},
+		{"a fast device elsewhere", []sample{{NodeDevice, 3 << 30}, {Node, 1 << 30}}, []Kind{Node, NodeDevice},
+			[]int{1, 0}, "it delivered 3 GiB/s, and node delivered 1 GiB/s"},
 		{"a slow folder", []sample{{Folder, 100 << 20}}, []Kind{Folder, Node}, []int{1, 0},
 			"it is assumed to deliver 476.8 MiB/s, and disk delivered 100 MiB/s"},
 		{"a fast node", []sample{{Node, 5 << 30}, {Folder, 3 << 30}}, []Kind{Folder, Node}, []int{1, 0},
@@ -46,7 +52,7 @@ func TestOrder(t *testing.T) {
 
 // TestInvariants checks the invariants of doc.go with random samples and candidates.
 func TestInvariants(t *testing.T) {
-	kinds := []Kind{DiskImage, Folder, Node}
+	kinds := []Kind{Device, DiskImage, Folder, Node, NodeDevice}
 	rapid.Check(t, func(t *rapid.T) {
 		var s Speeds
 		least, most := make(map[Kind]float64), make(map[Kind]float64)
@@ -85,4 +91,31 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("all: %v of %v", order, candidates)
 		}
 	})
+}
+
+// TestFloor checks that a floor is that of the slower one of source and link, and that it is not known
+// before both were measured.
+func TestFloor(t *testing.T) {
+	var s Speeds
+	if _, known := s.Floor(Folder, 1e9, 1e9); known {
+		t.Error("the floor of an assumed speed")
+	}
+	s.Observe(Folder, 2e9, time.Second)
+	for _, c := range []struct {
+		kind  Kind
+		link  float64
+		want  time.Duration
+		known bool
+	}{
+		{Folder, 8e9, 2 * time.Second, true},
+		{Folder, 1e9, 4 * time.Second, true},
+		{Folder, 0, 0, false},
+		{Host, 8e9, 500 * time.Millisecond, true},
+		{Host, 0, 0, false},
+		{Node, 8e9, 0, false},
+	} {
+		if least, known := s.Floor(c.kind, c.link, 4e9); least != c.want || known != c.known {
+			t.Errorf("from %s over a link of %g: %s, %t", c.kind, c.link, least, known)
+		}
+	}
 }

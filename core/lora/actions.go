@@ -11,16 +11,11 @@ type Inspect struct{ Adapter string }
 type Load struct {
 	Adapter string
 	Table   Table
-	From    Tier
-	Keep    bool // keep data read from disk in host memory
 }
 
 // Evict tells the caller to wait until nothing reads an adapter's pages and then to report with
 // Evicted.
 type Evict struct{ Adapter string }
-
-// Drop tells the caller to free an adapter's host memory.
-type Drop struct{ Adapter string }
 
 // Ready reports that the adapter a request waits for is on the device.
 type Ready struct{ Request, Adapter string }
@@ -34,7 +29,6 @@ type Lost struct {
 func (Inspect) isAction() {}
 func (Load) isAction()    {}
 func (Evict) isAction()   {}
-func (Drop) isAction()    {}
 func (Ready) isAction()   {}
 func (Lost) isAction()    {}
 

@@ -46,7 +46,7 @@ func TestAdmitsResidentAdaptersFirst(t *testing.T) {
 	}
 	expect(t, order, "3", "4", "5", "2", "1")
 	expect(t, admitIDs(a, waiting, now, 9), "3", "4", "5")
-	p.Loaded("coming", nil)
+	p.Loaded("coming", Disk, nil)
 	carryOut(p)
 	expect(t, admitIDs(a, waiting, now, 9), "1", "2", "3", "4", "5") // all adapters are resident: order of arrival
 	if p.Users("disk") != 1 || p.Users("there") != 3 {
@@ -144,7 +144,7 @@ func TestOldRequestTakesPrefetchedPages(t *testing.T) {
 		t.Fatal("a request younger than MaxAge took another's pages")
 	}
 	expect(t, admitIDs(a, waiting, now.Add(time.Second), 9))
-	expect(t, carryOut(p), "evict second", "load first from disk", "1 ready")
+	expect(t, carryOut(p), "evict second", "load first", "1 ready")
 	expect(t, admitIDs(a, waiting, now.Add(time.Second), 9), "1")
 }
 
@@ -154,9 +154,9 @@ func TestPrefetchesAdaptersOfFirstRequests(t *testing.T) {
 	waiting, _ := line("1:", "2:a", "3:b", "4:c")
 	waiting[3].Class = 1
 	a.PrefetchAdapters(waiting)
-	expect(t, carryOut(p), "load c from disk", "4 ready")
+	expect(t, carryOut(p), "load c", "4 ready")
 	a.PrefetchAdapters(waiting[:3])
-	expect(t, carryOut(p), "load a from disk", "2 ready")
+	expect(t, carryOut(p), "load a", "2 ready")
 }
 
 func TestRejectsUnservableRequests(t *testing.T) {

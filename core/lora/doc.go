@@ -3,10 +3,11 @@
 //
 // A Layout maps an adapter's matrices into an address space of its own. Pages allocates pages of 2
 // MiB for a Layout, in any order, and a Table locates each matrix in these pages. A Pool decides
-// which adapters are on the device, in host memory or only on disk. It answers requests at once and
-// returns Actions for its caller to carry out. An Admission admits waiting requests to a batch,
-// those with a resident adapter first, as the Policy says. No request starves. A PinClient
-// represents the pool in a replica, since the pool is another actor.
+// which adapters are on the device. It answers requests at once and returns Actions for its caller to
+// carry out. Copies in host memory are those of the node, not of a pool (package hostcache). An
+// Admission admits waiting requests to a batch, those with a resident adapter first, as the Policy
+// says. No request starves. A PinClient represents the pool in a replica, since the pool is another
+// actor.
 //
 // The package never reads a clock: the caller passes the time.
 //
@@ -14,7 +15,7 @@
 //
 // The first row that fits an event applies. An event without a row changes nothing and is counted
 // by Ignored. If a load has to wait for pages, its victims are chosen at once, and the load starts
-// when they are evicted. Loads wait in line. "Drop" frees host memory.
+// when they are evicted. Loads wait in line.
 //
 //	event           state                     guard                 next          effects
 //	register        unregistered              larger than the pool  same          refuse: too large
@@ -45,22 +46,22 @@
 //	loaded          loading                   with requests         active        ready
 //	                loading                   being deleted         evicting      evict
 //	                loading                                         idle          —
-//	load-failed     loading                   being deleted         unregistered  free its pages; drop; lost
-//	                loading                                         absent        free its pages; drop; lost
+//	load-failed     loading                   being deleted         unregistered  free its pages; lost
+//	                loading                                         absent        free its pages; lost
 //	unpin           pending, loading, active  others pin it         same          —
 //	                active                    being deleted         evicting      evict
 //	                active                                          idle          —
-//	                pending                   being deleted         unregistered  cancel the load; drop
+//	                pending                   being deleted         unregistered  cancel the load
 //	                pending                                         absent        cancel the load
 //	                loading                                         same          —
 //	                inspecting                                      same          —
 //	chosen          idle                                            evicting      evict
-//	evicted         evicting                  being deleted         unregistered  free its pages; drop
+//	evicted         evicting                  being deleted         unregistered  free its pages
 //	                evicting                                        absent        free its pages
 //	delete          registered                being deleted         same          ignore
-//	                absent                                          unregistered  drop
+//	                absent                                          unregistered  —
 //	                pending, loading, active  with requests         same          refuse new requests
-//	                pending                                         unregistered  cancel the load; drop
+//	                pending                                         unregistered  cancel the load
 //	                idle                                            evicting      refuse new requests; evict
 //	                registered                                      same          refuse new requests
 //
@@ -104,7 +105,6 @@
 //   - answered: a waiting request gets either Ready or Lost, exactly once
 //   - in line: the first load in line lacks pages
 //   - refused: a refused request holds nothing, and has a reason
-//   - host: the adapters in host memory do not exceed its size
 //   - ignored: an ignored event changes nothing
 //   - nothing left: with no request and no action in flight, no adapter is in use
 //

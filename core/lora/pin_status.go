@@ -9,3 +9,11 @@ func (d *PinClient) PinOf(request string) (adapter string, holds bool) {
 	}
 	return p.adapter, p.state == granted
 }
+
+// RequestOf returns the request and the adapter of a pin, or "" if the pin has ended.
+func (d *PinClient) RequestOf(name string) (request, adapter string) {
+	if p, ok := d.byName[name]; ok {
+		return p.request, p.adapter
+	}
+	return "", ""
+}

@@ -31,8 +31,7 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 
 // Config configures a pool.
 type Config struct {
-	Pages     []uint32 // of the device, leased for adapters
-	HostBytes int64    // of host memory to cache adapters that were read; 0: no cache
+	Pages []uint32 // of the device, leased for adapters
 	// Window is how long a request protects its adapter from eviction by a prefetch; 5 s by
 	// default.
 	Window time.Duration
@@ -51,7 +50,6 @@ type Pool struct {
 	pending       []*adapter          // adapters to load that wait for pages, in order
 	evictingPages int                 // pages being evicted
 	pendingPages  int                 // pages that pending adapters wait for
-	hostBytes     int64               // host memory in use
 	actions       []Action
 	stats         Stats
 	ignored       uint64 // events that the table does not allow
@@ -63,7 +61,6 @@ type adapter struct {
 	layout  *Layout // nil in Inspecting
 	state   State
 	pages   []uint32        // in Loading, Idle, Active and Evicting
-	inHost  bool            // host memory has the adapter, or is about to have it
 	users   map[string]bool // requests that pin it
 	deleted bool            // the adapter is to be unregistered after its last request
 	popularity
@@ -73,10 +70,11 @@ func (a *adapter) resident() bool { return a.state == Idle || a.state == Active 
 
 // Stats count the pool's operations.
 type Stats struct {
-	// Reads counts the Loads from disk, and Prefetches those that no request had asked for.
-	Loads, Reads, Prefetches uint64
-	Hits                     uint64 // requests that found their adapter on the device
-	Evictions, Failures      uint64
+	// Loads counts the loads that were started, and Prefetches those that no request had asked for.
+	Loads, Prefetches   uint64
+	Reads, HostLoads    uint64 // loads from disk and from host memory that have ended
+	Hits                uint64 // requests that found their adapter on the device
+	Evictions, Failures uint64
 }
 
 // NewPool returns a pool without adapters.
@@ -119,18 +117,6 @@ func (p *Pool) Recover(id string, pages []uint32) bool {
 	return p.fire(&event{kind: onRecover, a: p.find(id), pages: pages})
 }
 
-// RecoverHost marks a registered adapter as resident in host memory. It reports false and does
-// nothing if there is no room for it.
-func (p *Pool) RecoverHost(id string) bool {
-	a, ok := p.adapters[id]
-	if !ok || a.state == Inspecting || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
-		return false
-	}
-	a.inHost = true
-	p.hostBytes += a.layout.Bytes()
-	return true
-}
-
 // Delete removes an adapter. New requests are refused at once; those that hold it finish first. It
 // reports whether the adapter existed.
 func (p *Pool) Delete(id string) bool {
@@ -167,9 +153,10 @@ func (p *Pool) Unpin(request string) {
 	p.handle(&event{kind: onUnpin, a: a, request: request})
 }
 
-// Loaded ends a load, with or without an error. It reports the outcome to the waiting requests.
-func (p *Pool) Loaded(id string, err error) {
-	e := &event{kind: onLoaded, a: p.find(id), err: err}
+// Loaded ends a load from a tier, with or without an error. It reports the outcome to the waiting
+// requests.
+func (p *Pool) Loaded(id string, from Tier, err error) {
+	e := &event{kind: onLoaded, a: p.find(id), from: from, err: err}
 	if err != nil {
 		e.kind = onLoadFailed
 	}
@@ -206,7 +193,7 @@ func (p *Pool) find(id string) *adapter {
 	}
 }
 
-// State returns the state of an adapter and the nearest tier that has it.
+// State returns the state of an adapter, and whether it is on the device or on disk.
 func (p *Pool) State(id string) (State, Tier) {
 	a, ok := p.adapters[id]
 	switch {
@@ -215,7 +202,7 @@ func (p *Pool) State(id string) (State, Tier) {
 	case a.resident():
 		return a.state, GPU
 	}
-	return a.state.seen(), a.tier()
+	return a.state.seen(), Disk
 }
 
 // Registered reports whether the adapter exists, even if it is being deleted.

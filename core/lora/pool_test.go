@@ -2,7 +2,6 @@ package lora
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func pageLayout(n int) *Layout {
 
 // newPool returns a pool of n pages with adapters of one page each.
 func newPool(n int, adapters ...string) *Pool {
-	p := NewPool(Config{Pages: make([]uint32, 0, n), HostBytes: 2 * hbm.PageBytes})
+	p := NewPool(Config{Pages: make([]uint32, 0, n)})
 	for i := range n {
 		p.pages.Free([]uint32{uint32(i)})
 		p.pages.total++
@@ -37,13 +36,11 @@ func carryOut(p *Pool) (done []string) {
 		for _, action := range actions {
 			switch a := action.(type) {
 			case Load:
-				done = append(done, fmt.Sprintf("load %s from %s", a.Adapter, a.From))
-				p.Loaded(a.Adapter, nil)
+				done = append(done, "load "+a.Adapter)
+				p.Loaded(a.Adapter, Disk, nil)
 			case Evict:
 				done = append(done, "evict "+a.Adapter)
 				p.Evicted(a.Adapter)
-			case Drop:
-				done = append(done, "drop "+a.Adapter)
 			case Ready:
 				done = append(done, a.Request+" ready")
 			case Lost:
@@ -75,7 +72,7 @@ func TestEvictsLeastRecentlyUsed(t *testing.T) {
 	for i, id := range []string{"c", "a", "b", "c"} {
 		serveOne(p, id, now.Add(time.Duration(i)*10*time.Minute)) // long after the half-life
 	}
-	expect(t, serveOne(p, "d", now.Add(time.Hour)), "evict a", "drop a", "load d from disk", "r ready")
+	expect(t, serveOne(p, "d", now.Add(time.Hour)), "evict a", "load d", "r ready")
 }
 
 func TestEvictsLessPopularFirst(t *testing.T) {
@@ -146,7 +143,7 @@ func TestLoadsWaitForPagesInOrder(t *testing.T) {
 		t.Errorf("actions %v for a cancelled load", got)
 	}
 	p.Pin("2", "wide")
-	expect(t, carryOut(p), "drop b", "drop c", "load wide from disk", "2 ready")
+	expect(t, carryOut(p), "load wide", "2 ready")
 }
 
 func TestDeleteLetsTheLastUserFinish(t *testing.T) {
@@ -167,7 +164,7 @@ func TestDeleteLetsTheLastUserFinish(t *testing.T) {
 		t.Error("deleted while a request holds it")
 	}
 	p.Unpin("1")
-	expect(t, carryOut(p), "evict a", "drop a")
+	expect(t, carryOut(p), "evict a")
 	if _, refusal := p.Pin("3", "a"); refusal == nil || refusal.Reason != Unknown {
 		t.Errorf("pin after the deletion: %v", refusal)
 	}
@@ -179,15 +176,17 @@ func TestDeleteLetsTheLastUserFinish(t *testing.T) {
 	}
 }
 
-func TestHostCacheKeepsLoadedAdapters(t *testing.T) {
-	p, now := newPool(1, "a", "b", "c"), time.Unix(1e9, 0)
-	expect(t, serveOne(p, "a", now), "load a from disk", "r ready")
-	now = now.Add(time.Hour)
-	expect(t, serveOne(p, "b", now), "evict a", "load b from disk", "r ready")
-	expect(t, serveOne(p, "a", now.Add(time.Second)), "evict b", "load a from dram", "r ready")
-	expect(t, serveOne(p, "c", now.Add(time.Hour)), "evict a", "drop b", "load c from disk", "r ready")
-	if _, tier := p.State("a"); tier != DRAM {
-		t.Errorf("a is on %s", tier)
+// TestLoadsAreCountedBySource checks that a load counts when it has ended, by where it came from.
+func TestLoadsAreCountedBySource(t *testing.T) {
+	p := newPool(4, "disk", "host", "there", "fails")
+	for from, id := range map[Tier]string{Disk: "disk", DRAM: "host", GPU: "there"} {
+		p.Pin(id, id)
+		p.Loaded(id, from, nil)
+	}
+	p.Pin("fails", "fails")
+	p.Loaded("fails", DRAM, errors.New("damaged"))
+	if s := p.Stats(); s.Loads != 4 || s.Reads != 1 || s.HostLoads != 1 || s.Failures != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -196,12 +195,12 @@ func TestFailedLoadReportsLost(t *testing.T) {
 	p.Pin("1", "a")
 	p.Pin("2", "a")
 	p.Actions()
-	p.Loaded("a", errors.New("tensor x is damaged"))
+	p.Loaded("a", Disk, errors.New("tensor x is damaged"))
 	actions := p.Actions()
-	if len(actions) != 3 { // Drop and two Lost
+	if len(actions) != 2 { // two Lost
 		t.Fatalf("%v", actions)
 	}
-	lost := actions[2].(Lost)
+	lost := actions[1].(Lost)
 	if lost.Request != "2" || lost.Refusal.Reason != Failed ||
 		lost.Refusal.Detail != "load adapter a: tensor x is damaged" {
 		t.Errorf("%+v", lost)
@@ -209,7 +208,7 @@ func TestFailedLoadReportsLost(t *testing.T) {
 	if p.Users("a") != 0 || p.pages.Available() != 1 {
 		t.Errorf("%d users, %d pages", p.Users("a"), p.pages.Available())
 	}
-	expect(t, serveOne(p, "a", time.Unix(1, 0)), "load a from disk", "r ready")
+	expect(t, serveOne(p, "a", time.Unix(1, 0)), "load a", "r ready")
 }
 
 func TestPrefetch(t *testing.T) {
@@ -223,7 +222,7 @@ func TestPrefetch(t *testing.T) {
 	p.Requested("new", now)
 	p.Prefetch(10, now)
 	// warm was requested within the window, so there is no room for new.
-	expect(t, carryOut(p), "evict old", "drop old", "load hot from disk")
+	expect(t, carryOut(p), "evict old", "load hot")
 	if s := p.Stats(); s.Prefetches != 1 || s.Loads != 3 || s.Evictions != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -245,7 +244,7 @@ func TestPrefetchEvictsOnlyLessPopular(t *testing.T) {
 	p.Requested("new", now)
 	p.Requested("new", now)
 	p.Prefetch(10, now)
-	expect(t, carryOut(p), "evict there", "load new from disk")
+	expect(t, carryOut(p), "evict there", "load new")
 }
 
 func TestConfiguredEvictionOrder(t *testing.T) {

@@ -59,7 +59,6 @@ func (w *faultWorld) check() {
 	if line := w.pool.pending; len(line) > 0 && line[0].layout.Pages() <= w.pool.pages.Available() {
 		w.t.Fatalf("in line: %s waits, and %d pages are free", line[0].id, w.pool.pages.Available())
 	}
-	w.checkHost()
 	for request, state := range w.requests {
 		if state != Active {
 			continue
@@ -74,18 +73,6 @@ func (w *faultWorld) check() {
 					w.content[page])
 			}
 		}
-	}
-}
-
-func (w *faultWorld) checkHost() {
-	var bytes int64
-	for _, a := range w.pool.adapters {
-		if a.inHost {
-			bytes += a.layout.Bytes()
-		}
-	}
-	if bytes != w.pool.hostBytes || bytes > w.pool.cfg.HostBytes {
-		w.t.Fatalf("host: %d bytes, counted %d, of %d", bytes, w.pool.hostBytes, w.pool.cfg.HostBytes)
 	}
 }
 
@@ -116,9 +103,8 @@ func (w *faultWorld) finish() {
 		id, _ := pick(w.r, &w.evicts)
 		w.evicted(id)
 	}
-	if p := w.pool; p.pages.Available() != worldPages || len(p.adapters)+len(p.requests)+len(p.pending) != 0 ||
-		p.hostBytes != 0 {
-		w.t.Fatalf("nothing left: %d of %d pages, %d adapters, %d requests, %d bytes", p.pages.Available(),
-			worldPages, len(p.adapters), len(p.requests), p.hostBytes)
+	if p := w.pool; p.pages.Available() != worldPages || len(p.adapters)+len(p.requests)+len(p.pending) != 0 {
+		w.t.Fatalf("nothing left: %d of %d pages, %d adapters, %d requests", p.pages.Available(),
+			worldPages, len(p.adapters), len(p.requests))
 	}
 }

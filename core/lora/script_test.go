@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"troupe/core/hbm"
 	"troupe/testkit/script"
 )
 
 // TestScripts runs testdata/*.txt on a pool. The events are:
 //
-//	pool PAGES [host=PAGES]        a new pool
+//	pool PAGES                     a new pool
 //	register A [PAGES], delete A
 //	inspect A, inspected A [PAGES], inspect-failed A
-//	recover A PAGE..., recover-host A
+//	recover A PAGE...
 //	pin REQUEST A, unpin REQUEST
 //	request A, prefetch N          t=1s sets the clock
 //	loaded A [failed], evicted A
@@ -51,12 +50,6 @@ func (p *player) event(words []string) (out []string) {
 		var cfg Config
 		for i := range p.number(words, 1) {
 			cfg.Pages = append(cfg.Pages, uint32(i))
-		}
-		for _, w := range words {
-			if host, ok := strings.CutPrefix(w, "host="); ok {
-				n, _ := strconv.Atoi(host)
-				cfg.HostBytes = int64(n) * hbm.PageBytes
-			}
 		}
 		p.p, p.states = NewPool(cfg), make(map[string]string)
 		return nil
@@ -103,8 +96,6 @@ func (p *player) step(words []string) (out []string) {
 			pages = append(pages, uint32(p.number(words, 2+i)))
 		}
 		return []string{fmt.Sprint(pool.Recover(id, pages))}
-	case "recover-host":
-		return []string{fmt.Sprint(pool.RecoverHost(id))}
 	case "pin":
 		return answer(pool.Pin(words[1], words[2]))
 	case "unpin":
@@ -115,9 +106,9 @@ func (p *player) step(words []string) (out []string) {
 		return []string{fmt.Sprint(pool.Prefetch(p.number(words, 1), p.now))}
 	case "loaded":
 		if len(words) > 2 {
-			pool.Loaded(id, errors.New("damaged"))
+			pool.Loaded(id, Disk, errors.New("damaged"))
 		} else {
-			pool.Loaded(id, nil)
+			pool.Loaded(id, Disk, nil)
 		}
 	case "evicted":
 		pool.Evicted(id)
@@ -144,15 +135,9 @@ func text(a Action) string {
 	case Inspect:
 		return "inspect " + a.Adapter
 	case Load:
-		kept := ""
-		if a.Keep {
-			kept = ", and into host memory"
-		}
-		return fmt.Sprintf("load %s from %s%s", a.Adapter, a.From, kept)
+		return "load " + a.Adapter
 	case Evict:
 		return "evict " + a.Adapter
-	case Drop:
-		return "drop " + a.Adapter
 	case Ready:
 		return a.Request + " is ready"
 	case Lost:

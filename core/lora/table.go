@@ -74,27 +74,27 @@ var rows = table.New("adapter", []row{
 	{pending, onPages, always, Loading, (*Pool).startLoad, "load"},
 
 	{loading, onLoaded, withRequests, Active, (*Pool).reportReady, "ready"},
-	{loading, onLoaded, deleted, Evicting, (*Pool).startEvict, "evict"},
-	{loading, onLoaded, always, Idle, (*Pool).nothing, "—"},
-	{loading, onLoadFailed, deleted, Unregistered, (*Pool).failLoad, "free its pages; drop; lost"},
-	{loading, onLoadFailed, always, Absent, (*Pool).failLoad, "free its pages; drop; lost"},
+	{loading, onLoaded, deleted, Evicting, (*Pool).evictLoaded, "evict"},
+	{loading, onLoaded, always, Idle, (*Pool).countLoad, "—"},
+	{loading, onLoadFailed, deleted, Unregistered, (*Pool).failLoad, "free its pages; lost"},
+	{loading, onLoadFailed, always, Absent, (*Pool).failLoad, "free its pages; lost"},
 
 	{inUse, onUnpin, otherRequest, same, (*Pool).nothing, "—"},
 	{active, onUnpin, deleted, Evicting, (*Pool).startEvict, "evict"},
 	{active, onUnpin, always, Idle, (*Pool).nothing, "—"},
-	{pending, onUnpin, deleted, Unregistered, (*Pool).cancelAndDrop, "cancel the load; drop"},
+	{pending, onUnpin, deleted, Unregistered, (*Pool).cancelLoad, "cancel the load"},
 	{pending, onUnpin, always, Absent, (*Pool).cancelLoad, "cancel the load"},
 	{loading, onUnpin, always, same, (*Pool).nothing, "—"},
 	{inspecting, onUnpin, always, same, (*Pool).nothing, "—"},
 
 	{idle, onChosen, always, Evicting, (*Pool).startEvict, "evict"},
-	{evicting, onEvicted, deleted, Unregistered, (*Pool).finishEvictAndDrop, "free its pages; drop"},
+	{evicting, onEvicted, deleted, Unregistered, (*Pool).finishEvict, "free its pages"},
 	{evicting, onEvicted, always, Absent, (*Pool).finishEvict, "free its pages"},
 
 	{registered, onDelete, deleted, same, nil, "ignore"},
-	{absent, onDelete, always, Unregistered, (*Pool).dropDeleted, "drop"},
+	{absent, onDelete, always, Unregistered, (*Pool).nothing, "—"},
 	{inUse, onDelete, withRequests, same, (*Pool).markDeleted, "refuse new requests"},
-	{pending, onDelete, always, Unregistered, (*Pool).cancelAndDrop, "cancel the load; drop"},
+	{pending, onDelete, always, Unregistered, (*Pool).cancelLoad, "cancel the load"},
 	{idle, onDelete, always, Evicting, (*Pool).deleteIdle, "refuse new requests; evict"},
 	{registered, onDelete, always, same, (*Pool).markDeleted, "refuse new requests"},
 })
@@ -108,6 +108,7 @@ type event struct {
 	pages   []uint32
 	now     time.Time
 	err     error
+	from    Tier // of a load
 
 	victims []*adapter // adapters to evict for it; set by lacksRoom
 	refusal *Refusal   // set by actions that refuse

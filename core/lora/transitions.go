@@ -128,15 +128,8 @@ func (p *Pool) pinAndWait(e *event) {
 func (p *Pool) startLoad(e *event) {
 	p.leaveLine(e.a)
 	e.a.pages, _ = p.pages.Allocate(e.a.layout.Pages())
-	from := e.a.tier()
-	if from == Disk {
-		p.stats.Reads++
-		p.cacheInHost(e.a)
-	}
 	p.stats.Loads++
-	p.emit(Load{
-		Adapter: e.a.id, Table: Table{e.a.layout, e.a.pages}, From: from, Keep: from == Disk && e.a.inHost,
-	})
+	p.emit(Load{Adapter: e.a.id, Table: Table{e.a.layout, e.a.pages}})
 }
 
 func (p *Pool) leaveLine(a *adapter) {
@@ -147,12 +140,23 @@ func (p *Pool) leaveLine(a *adapter) {
 // cancelLoad cancels a load that has no pages yet.
 func (p *Pool) cancelLoad(e *event) { p.leaveLine(e.a) }
 
-func (p *Pool) cancelAndDrop(e *event) {
-	p.leaveLine(e.a)
-	p.dropHost(e.a)
+// countLoad counts a load by its source.
+func (p *Pool) countLoad(e *event) {
+	switch e.from {
+	case Disk:
+		p.stats.Reads++
+	case DRAM:
+		p.stats.HostLoads++
+	}
+}
+
+func (p *Pool) evictLoaded(e *event) {
+	p.countLoad(e)
+	p.startEvict(e)
 }
 
 func (p *Pool) reportReady(e *event) {
+	p.countLoad(e)
 	for _, request := range slices.Sorted(maps.Keys(e.a.users)) {
 		p.emit(Ready{request, e.a.id})
 	}
@@ -162,7 +166,6 @@ func (p *Pool) reportReady(e *event) {
 func (p *Pool) failLoad(e *event) {
 	p.stats.Failures++
 	p.freePages(e.a)
-	p.dropHost(e.a)
 	p.lose(e.a, refuse(Failed, "load adapter %s: %v", e.a.id, e.err))
 }
 
@@ -177,19 +180,12 @@ func (p *Pool) finishEvict(e *event) {
 	p.freePages(e.a)
 }
 
-func (p *Pool) finishEvictAndDrop(e *event) {
-	p.finishEvict(e)
-	p.dropHost(e.a)
-}
-
 func (p *Pool) freePages(a *adapter) {
 	p.pages.Free(a.pages)
 	a.pages = nil
 }
 
 func (p *Pool) markDeleted(e *event) { e.a.deleted = true }
-
-func (p *Pool) dropDeleted(e *event) { p.dropHost(e.a) }
 
 func (p *Pool) deleteIdle(e *event) {
 	p.markDeleted(e)

@@ -57,7 +57,7 @@ func newWorld(t *rapid.T) *faultWorld {
 }
 
 func (w *faultWorld) newPool() {
-	cfg := Config{HostBytes: int64(w.r.IntN(8)) * hbm.PageBytes}
+	var cfg Config
 	for i := range worldPages {
 		cfg.Pages = append(cfg.Pages, uint32(100-i*3))
 	}
@@ -163,8 +163,8 @@ func (w *faultWorld) stray(id string) {
 		w.pool.Evicted(id)
 	}
 	if !slices.ContainsFunc(w.loads, func(l Load) bool { return l.Adapter == id }) {
-		w.pool.Loaded(id, nil)
-		w.pool.Loaded(id, errors.New("late"))
+		w.pool.Loaded(id, DRAM, nil)
+		w.pool.Loaded(id, Disk, errors.New("late"))
 	}
 	if !slices.Contains(w.inspects, id) {
 		w.pool.Inspected(id, layoutOf(0))
@@ -178,7 +178,7 @@ func (w *faultWorld) stray(id string) {
 func (w *faultWorld) states() (all []string) {
 	for _, id := range slices.Sorted(maps.Keys(w.pool.adapters)) {
 		a := w.pool.adapters[id]
-		all = append(all, fmt.Sprint(id, a.state, a.pages, a.inHost, len(a.users)))
+		all = append(all, fmt.Sprint(id, a.state, a.pages, len(a.users)))
 	}
 	return append(all, fmt.Sprint(len(w.pool.actions), len(w.pool.pending), w.pool.pages.Available()))
 }
@@ -229,7 +229,7 @@ func (w *faultWorld) loaded(l Load, err error) {
 			w.content[page] = l.Adapter
 		}
 	}
-	w.pool.Loaded(l.Adapter, err)
+	w.pool.Loaded(l.Adapter, Disk, err)
 }
 
 // inspected ends an inspection. One adapter in eight is too large, and one damaged.

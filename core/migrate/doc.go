@@ -69,7 +69,8 @@
 //
 // An attempt that has neither a reservation nor an answer is gone, and so is an unknown attempt. An
 // offer ends an earlier attempt of the same source, as the event abandoned does, unless the
-// sequence runs here.
+// sequence runs here. The source also abandons an attempt whose offer was refused, since a repeated
+// offer may have been accepted meanwhile.
 //
 //	event         state                        guard                   next       effects
 //	offer         new                          must wait, queue full   gone       —
@@ -105,7 +106,7 @@
 //	abandoned     postponed                                            gone       release the adapter
 //	              opening, receiving                                   releasing  close the transfer
 //	              closing                                              releasing  —
-//	              releasing                                            same       —
+//	              releasing, gone                                      same       —
 //	              expecting                                            gone       release the adapter
 //	              running                      still here              gone       cancel its migration; drop it
 //	              running, claimed, refused                            gone       —

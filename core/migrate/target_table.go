@@ -117,7 +117,7 @@ var targetTable = table.New("migrate target", []targetRow{
 	{postponed, Abandoned, targetGuard{}, Gone, (*Target).withdraw, "release the adapter"},
 	{sinks, Abandoned, targetGuard{}, Releasing, (*Target).release, "close the transfer"},
 	{closing, Abandoned, targetGuard{}, Releasing, (*Target).unwatch, "—"},
-	{releasing, Abandoned, targetGuard{}, same, (*Target).stay, "—"},
+	{over, Abandoned, targetGuard{}, same, (*Target).stay, "—"},
 	{expecting, Abandoned, targetGuard{}, Gone, (*Target).withdraw, "release the adapter"},
 	{running, Abandoned, stillHere, Gone, (*Target).giveBack, "cancel its migration; drop it"},
 	{settled, Abandoned, targetGuard{}, Gone, (*Target).forget, "—"},

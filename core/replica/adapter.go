@@ -3,6 +3,7 @@ package replica
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"troupe/core/batch"
@@ -112,12 +113,17 @@ func (m *Machine) pinsChanged() {
 	m.add(Advance{})
 }
 
-// PinResult reports the pool's answer to a pin.
+// PinResult reports the pool's answer to a pin. An operator's pin that is refused ends: the next command
+// requests it again.
 func (m *Machine) PinResult(name string, why *lora.Refusal) []Effect {
 	if m.lease == NoAdapters {
 		return nil
 	}
-	m.pins.OnPinResult(name, why)
+	request, key := m.pins.RequestOf(name)
+	if m.pins.OnPinResult(name, why); why != nil && strings.HasPrefix(request, operatorPin("")) {
+		m.pins.Unpin(request)
+		m.pinFailed(key, why.Detail)
+	}
 	m.pinsChanged()
 	return m.take()
 }

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"troupe/core/batch"
@@ -22,29 +23,41 @@ type Canary struct {
 	Known    bool
 }
 
-// canaryDue reports whether the replica has been idle for so long that it sends itself a canary: a
-// request for one token through its queue and its engine. A canary runs alone in its step, so its
-// token depends on nothing else.
+// canaryDue reports whether the replica has been idle for so long that it sends itself a canary, or a check
+// waits for an idle replica: a request for one token through its queue and its engine. A canary runs alone
+// in its step, so its token depends on nothing else.
 func (m *Machine) canaryDue(e *event) bool {
 	if m.cfg.Watch.Canary == 0 || m.state != Serving || !m.MayPlan() || m.batch.Running()+m.batch.Waiting() > 0 {
 		return false
 	}
-	return e.now.Sub(m.lastStep) >= m.cfg.Watch.Canary && e.now.Sub(m.lastCanary) >= m.cfg.Watch.Canary
+	return m.check.due ||
+		e.now.Sub(m.lastStep) >= m.cfg.Watch.Canary && e.now.Sub(m.lastCanary) >= m.cfg.Watch.Canary
 }
 
-// sendCanary queues a canary. Its prompt fills no block, so it leaves nothing in the cache.
+// sendCanary queues a canary.
 func (m *Machine) sendCanary(e *event) {
 	m.watch(e)
-	m.lastCanary = e.now
-	prompt := make([]uint32, max(1, min(canaryTokens, m.cfg.BlockTokens-1)))
-	for i := range prompt {
-		prompt[i] = uint32(i + 1)
-	}
-	_, refused := m.batch.Submit(batch.Request{ID: canaryID, Class: batch.Standard, Arrived: e.now,
-		Root: kv.Root(m.cfg.Model, "", []byte(canaryID)), Prompt: prompt, MaxOutput: 1, Client: canaryID})
-	if refused == nil {
+	if m.submitCanary(e.now) {
 		m.add(Advance{})
 	}
+}
+
+// submitCanary queues a canary. Its prompt fills no block, so it leaves nothing in the cache. If the tokens
+// of a canary are recorded, each canary computes the next of them.
+func (m *Machine) submitCanary(now time.Time) bool {
+	m.lastCanary = now
+	var prompt []uint32
+	if m.answers() > 0 {
+		prompt = slices.Concat(m.model.Canary.Prompt, m.model.Canary.Tokens[:m.nextToken()])
+	} else {
+		prompt = make([]uint32, max(1, min(canaryTokens, m.cfg.BlockTokens-1)))
+		for i := range prompt {
+			prompt[i] = uint32(i + 1)
+		}
+	}
+	_, refused := m.batch.Submit(batch.Request{ID: canaryID, Class: batch.Standard, Arrived: now,
+		Root: kv.Root(m.cfg.Model, "", []byte(canaryID)), Prompt: prompt, MaxOutput: 1, Client: canaryID})
+	return refused == nil
 }
 
 // dropCanary drops a canary that waits for its turn: other sequences wait too, so that their step checks
@@ -68,17 +81,20 @@ func (m *Machine) hideCanary(s *Status) {
 	}
 }
 
-// canaryDone compares the token of a canary with that of the first one.
-func (m *Machine) canaryDone(token uint32, finite bool, now time.Time) {
+// canaryDone compares the token of a canary with the one that is recorded, or with that of the first canary.
+func (m *Machine) canaryDone(token uint32, finite bool, e *event) {
 	first := m.canary.Known && m.canary.Revision == m.model.RevisionDigest
 	switch {
 	case !finite:
-		m.canaryFailed("its logits are not finite", now)
+		m.canaryFailed("its logits are not finite", e.now)
+	case m.answers() > 0:
+		m.answered(token, e)
 	case !first:
 		m.canary = Canary{m.model.RevisionDigest, token, true}
 		m.add(KeepCanary{m.canary})
 	case token != m.canary.Token:
-		m.canaryFailed(fmt.Sprintf("it gave token %d, and the first canary gave token %d", token, m.canary.Token), now)
+		m.canaryFailed(fmt.Sprintf("it gave token %d, and the first canary gave token %d", token, m.canary.Token),
+			e.now)
 	}
 }
 

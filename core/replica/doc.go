@@ -24,12 +24,12 @@
 //	load-refused    loading               not ready yet   same        ignore
 //	                loading                               failed      keep the failure; publish
 //	adopted         adopting                              starting    start the engine; report KV
-//	engine-ready    starting              for standby     standby     publish; advance
-//	                starting              confirmed       serving     publish; advance
+//	engine-ready    starting              for standby     standby     publish; report KV; advance
+//	                starting              confirmed       serving     publish; report KV; advance
 //	                starting                              confirming  —
 //	                confirming … saved                    same        see steps
-//	confirmed       confirming            for standby     standby     keep it; publish; advance
-//	                confirming            of these files  serving     keep it; publish; advance
+//	confirmed       confirming            for standby     standby     keep it; publish; report KV; advance
+//	                confirming            of these files  serving     keep it; publish; report KV; advance
 //	                any                                   same        keep it
 //	standby         serving                               suspending  keep the level; publish; report KV; advance
 //	                suspending, standby   already         same        ignore
@@ -172,8 +172,9 @@
 // pace.go has the estimate. The time for which this process stalled does not count. A step beyond
 // its bound hangs: the replica interrupts all sequences and accepts none until the step ends. An
 // idle replica in serving sends itself a canary, a request for one token, and compares the token with
-// that of the first canary. A canary that waits for its turn is dropped when a sequence comes, or the
-// replica leaves service.
+// that of the first canary, or with one that is recorded for its weights. A canary that waits for its turn
+// is dropped when a sequence comes, or the replica leaves service. After standby a check compares all
+// recorded tokens, one canary after another, as long as no sequence comes; else it goes on later.
 //
 // A step begins when it is sent to the engine, so the time for which a replica waits for its turn does
 // not count. The device watches the same step as part of a turn (core/turns), with a far shorter bound
@@ -226,6 +227,7 @@
 //   - free: when no sequence is left, every block is free
 //   - late: a replica becomes faulty only when a step has taken its bound, or a canary failed; from
 //     then on it has no sequence until the step ends
+//   - check: a check passes only while the replica serves
 //   - canary: a canary runs alone, has no session, and is not counted as work of clients
 //   - ignored: an ignored event changes nothing
 package replica

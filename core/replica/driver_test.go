@@ -82,7 +82,7 @@ func (d *driver) startup(model Model) {
 	d.do(d.m.Start(d.now))
 	d.do(d.m.Loaded(model, d.now))
 	d.do(d.m.Adopted(nil, d.now))
-	d.do(d.m.EngineReady(0, d.now))
+	d.do(d.m.EngineReady(0, Capture{}, d.now))
 }
 
 // submission returns a sequence whose prompt is 0, 1, and so on. Its output continues these

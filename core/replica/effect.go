@@ -167,7 +167,22 @@ type (
 	Suspect struct{ Detail string }
 	// KeepCanary keeps the answer to the first canary across restarts of the actor.
 	KeepCanary struct{ Canary }
+
+	// Verified reports that the weights gave all recorded tokens after standby, and how long that took.
+	Verified struct{ Took time.Duration }
 )
+
+// Engine describes the present incarnation of the engine.
+type Engine struct {
+	Since time.Time // when it was ready
+	Capture
+}
+
+// Capture is what the engine captured when it started.
+type Capture struct {
+	Graphs int
+	Took   time.Duration
+}
 
 // KV memory.
 type (
@@ -179,6 +194,9 @@ type (
 		StandbyWanted         bool      // the wanted level is standby
 		LastUsed              time.Time // zero: never
 		StepTime              time.Duration
+		Serving               bool
+		Engine                Engine        // zero before it is ready
+		Verify                time.Duration // of the check after standby; 0: none has passed
 	}
 	// KVShrunk answers a shrink command of the device.
 	KVShrunk struct {
@@ -262,6 +280,7 @@ func (FaultBegan) isEffect()       {}
 func (FaultEnded) isEffect()       {}
 func (Suspect) isEffect()          {}
 func (KeepCanary) isEffect()       {}
+func (Verified) isEffect()         {}
 func (ReportKV) isEffect()         {}
 func (KVShrunk) isEffect()         {}
 func (Resized) isEffect()          {}

@@ -40,8 +40,8 @@ func (m *Machine) Adopted(resident []kv.Committed, now time.Time) []Effect {
 // flight. A step can run again, because it writes only to its own KV slots and samples as a
 // function of seed and position. crashed is the step that the engine had begun; 0 if it had begun
 // none.
-func (m *Machine) EngineReady(crashed uint64, now time.Time) []Effect {
-	return m.on(event{kind: evEngineReady, number: crashed, now: now})
+func (m *Machine) EngineReady(crashed uint64, c Capture, now time.Time) []Effect {
+	return m.on(event{kind: evEngineReady, number: crashed, capture: c, now: now})
 }
 
 // ConfirmRevision reports the revision that the deployment serves.
@@ -155,6 +155,7 @@ func (m *Machine) adopted(e *event) {
 }
 
 func (m *Machine) engineReady(e *event) {
+	m.engine = Engine{Since: e.now, Capture: e.capture}
 	m.raise(event{kind: evEngineUp, number: e.number, now: e.now})
 }
 
@@ -165,6 +166,7 @@ func (m *Machine) engineServes(e *event) {
 
 func (m *Machine) serve(e *event) {
 	m.enter(e.now)
+	m.sendKVReport()
 	m.add(Advance{})
 	if m.cfg.CheckFolder && m.model.RevisionDigest != "" {
 		m.add(SetTimer{FolderTimer, checkFolderEvery})

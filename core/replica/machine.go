@@ -40,6 +40,7 @@ type Model struct {
 	RevisionDigest string // empty: unknown
 	WeightsDigest  string
 	AdapterPages   int
+	Canary         Answer // that the weights must give; without tokens: not recorded
 }
 
 // Adapter is the adapter that a sequence or the operator requests. The zero value means none.
@@ -72,6 +73,7 @@ type Machine struct {
 	confirmed     string // revision that the deployment confirmed
 	foundRevision string // in Failed: the revision found in the folder, if it is not the requested one
 	folderFault   string // empty: none
+	engine        Engine // zero before it is ready
 	standby       bool   // the wanted level is standby, else active
 	drain         bool   // a drain command has not been answered
 	departures    Departures
@@ -97,6 +99,10 @@ type Machine struct {
 	cause      Fault     // set while the replica is faulty
 	canary     Canary
 	lastCanary time.Time
+	check      check // after standby
+
+	canaryToken int           // number of canaries that gave a recorded token, apart from checks
+	canaryTook  time.Duration // of the step of the last canary
 
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
@@ -139,7 +145,7 @@ type shrink struct {
 // Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
-	Turns, HungSteps, CanaryFailures                                                   uint64
+	Turns, HungSteps, CanaryFailures, Verified                                         uint64
 	StepTime                                                                           time.Duration
 }
 
@@ -150,6 +156,7 @@ type event struct {
 	id         string // a request id, a digest, a lease or a fault
 	n          int
 	number     uint64 // of a step or an attempt
+	capture    Capture
 	model      *Model
 	resident   []kv.Committed
 	refusal    Refusal

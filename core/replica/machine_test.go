@@ -48,7 +48,7 @@ func (w *world) startup() {
 	w.event(func() []Effect { return w.m.Start(w.now) })
 	w.load()
 	w.event(func() []Effect { return w.m.Adopted(w.resident(), w.now) })
-	w.event(func() []Effect { return w.m.EngineReady(0, w.now) })
+	w.event(func() []Effect { return w.m.EngineReady(0, Capture{}, w.now) })
 	if w.m.State() == Confirming && rapid.Bool().Draw(w.T, "confirm") {
 		w.confirm(w.model.RevisionDigest)
 	}
@@ -219,7 +219,7 @@ func (w *world) crash() {
 		w.alone = begun && len(w.m.current.entries) == 1
 		w.wrong = w.wrong || w.alone && isCanary(w.m.current.entries) // it may be the third crash
 		w.running = false
-		return w.m.EngineReady(crashed, w.now)
+		return w.m.EngineReady(crashed, Capture{}, w.now)
 	})
 	if w.m.InFlight() && !w.running {
 		w.Fatal("one step: the engine restarted and was not sent the step in flight")

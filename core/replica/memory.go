@@ -68,7 +68,8 @@ func (m *Machine) grow(e *event) {
 // sendKVReport reports on the KV memory now.
 func (m *Machine) sendKVReport() {
 	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
-		Standby: m.yieldsAll(), StandbyWanted: m.standby, LastUsed: m.lastStep, StepTime: m.totals.StepTime})
+		Standby: m.yieldsAll(), StandbyWanted: m.standby, LastUsed: m.lastStep, StepTime: m.totals.StepTime,
+		Serving: m.state == Serving, Engine: m.engine, Verify: m.check.passed})
 }
 
 func (m *Machine) reportKV(e *event) {

@@ -34,6 +34,7 @@ func (m *Machine) BlocksSaved(blocks int, fault string, now time.Time) []Effect 
 
 func (m *Machine) startSaving(e *event) {
 	m.save = saving{}
+	m.dropCanary()
 	m.enter(e.now)
 	m.add(Advance{})
 }

@@ -109,7 +109,8 @@ func (p *player) play(name string) {
 	case "adopted":
 		p.do(m.Adopted(p.resident(), now))
 	case "engine-ready":
-		p.do(m.EngineReady(uint64(p.number("crashed", int(m.current.step))), now))
+		p.do(m.EngineReady(uint64(p.number("crashed", int(m.current.step))),
+			Capture{Graphs: p.number("graphs", 0), Took: 30 * time.Millisecond}, now))
 	case "confirmed":
 		p.do(m.ConfirmRevision(p.arg, now))
 	case "folder-checked":
@@ -237,8 +238,12 @@ func (p *player) fired() {
 }
 
 func (p *player) model() Model {
-	return Model{Adopted: p.has("adopted"), Lease: "m-0", Blocks: p.number("blocks", 8), ContextTokens: 16,
+	m := Model{Adopted: p.has("adopted"), Lease: "m-0", Blocks: p.number("blocks", 8), ContextTokens: 16,
 		RevisionDigest: p.words["digest"], WeightsDigest: p.words["weights"], AdapterPages: p.number("pages", 0)}
+	if p.has("answer") { // as the engine of scripts computes it
+		m.Canary = Answer{Prompt: []uint32{8, 9}, Tokens: []uint32{2, 3, 4}}
+	}
+	return m
 }
 
 // resident returns blocks that contain the first prefixes of a prompt.
@@ -345,6 +350,15 @@ func text(e Effect) string {
 		level := map[bool]string{true: " standby=wanted"}[e.StandbyWanted]
 		if e.Standby {
 			level = " standby=true"
+		}
+		if e.Serving {
+			level += " serving"
+		}
+		if e.Engine.Graphs > 0 {
+			level += fmt.Sprintf(" graphs=%d in %s", e.Engine.Graphs, e.Engine.Took)
+		}
+		if e.Verify > 0 {
+			level += fmt.Sprintf(" verify=%s", e.Verify)
 		}
 		return fmt.Sprintf("report KV blocks=%d least=%d wanted=%d%s", e.Blocks, e.Least, e.Wanted, level)
 	case FaultBegan:

@@ -12,6 +12,7 @@ func (m *Machine) keepLevel(e *event) {
 func (m *Machine) suspend(e *event) {
 	m.keepLevel(e)
 	m.dropCanary()
+	m.check = check{}
 	m.enter(e.now)
 	m.sendKVReport()
 	m.add(Advance{})
@@ -26,10 +27,11 @@ func (m *Machine) empty(e *event) {
 }
 
 // activate accepts sequences again, at once: the minimum of KV memory is enough for each of them. The
-// device gives memory back as others yield it.
+// device gives memory back as others yield it. A check of the weights begins.
 func (m *Machine) activate(e *event) {
 	m.keepLevel(e)
 	m.enter(e.now)
+	m.beginCheck(e.now)
 	m.sendKVReport()
 	m.add(Advance{})
 }

@@ -161,8 +161,9 @@ func (m *Machine) emit(entries []batch.Entry, all []batch.Emission, done *event)
 		return
 	}
 	if isCanary(entries) {
+		m.canaryTook = done.now.Sub(m.current.began)
 		m.batch.Drop(canaryID)
-		m.canaryDone(all[0].Token, len(done.notFinite) == 0, done.now)
+		m.canaryDone(all[0].Token, len(done.notFinite) == 0, done)
 		return
 	}
 	m.add(Emit{entries, all})

@@ -55,6 +55,9 @@ func newWorld(t *rapid.T) *world {
 	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
 	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
 		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
+	if rapid.Bool().Draw(t, "recorded") {
+		w.model.Canary = Answer{Prompt: []uint32{8}, Tokens: []uint32{1, 2, 3}} // as the engine computes it
+	}
 	w.see, w.manual = w.check, true
 	return w
 }
@@ -210,6 +213,10 @@ func (w *world) checkRest(e Effect) {
 		w.pins = append(w.pins, e.Name)
 	case FaultBegan:
 		w.checkFault(e)
+	case Verified:
+		if w.level || w.m.State() == Standby {
+			w.Fatal("check: it passes on standby")
+		}
 	case AnswerOffers:
 		if w.running {
 			w.Fatal("one step: offers are answered during a step")

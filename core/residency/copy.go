@@ -43,14 +43,15 @@ type Copy struct {
 	Source  Source
 	Content Content // zero before the load has ended
 	Users   []User  // sorted by lease
-	Spare   bool    // no deployment wants it
+	Readers []string
+	Spare   bool // no deployment wants it
 	Used    time.Time
 }
 
 // Level returns the level of the weights.
 func (c Copy) Level() Level {
 	switch {
-	case c.State != Resident && c.State != Releasing:
+	case c.State < Resident:
 		return Cold
 	case slices.ContainsFunc(c.Users, func(u User) bool { return u.Serving }):
 		return Active
@@ -74,19 +75,25 @@ type copied struct {
 	content Content
 	users   []User
 	served  bool // a replica has served with it
+	spoiled bool // its content is lost
 	spare   bool
-	used    time.Time // the last time that it had a user
+	used    time.Time // the last time that it had a user or a reader
+
+	readers []string // in the order in which they began
+	revoked bool     // the readers are to end
+	pending Release  // of a copy that is leaving
+	until   time.Time
 }
 
 func (c *copied) describe() Copy {
 	return Copy{Number: c.number, State: c.state, Source: c.source, Content: c.content, Users: slices.Clone(c.users),
-		Spare: c.spare, Used: c.used}
+		Readers: slices.Clone(c.readers), Spare: c.spare, Used: c.used}
 }
 
 // matches reports whether the copy has, or will have, what a source asks for.
 func (c *copied) matches(s Source) bool {
 	switch {
-	case c.state == Absent || c.state == Releasing || c.source.Layout != s.Layout:
+	case c.state == Absent || c.state >= Leaving || c.source.Layout != s.Layout:
 		return false
 	case c.state == Resident && s.Digest() != "":
 		return c.content.Revision == s.Digest()

@@ -19,6 +19,13 @@ type (
 		Park, OrKeep bool
 	}
 
+	// Revoke makes the readers of a copy end, each after the part that it copies. The caller reports
+	// Machine.ReadEnded for each reader that has ended, whether or not it was revoked.
+	Revoke struct {
+		Copy uint64
+		Why  string
+	}
+
 	// Ready reports that the weights of a lease are on the device, in the given copy.
 	Ready struct {
 		Lease string
@@ -52,6 +59,7 @@ type (
 
 func (Load) isEffect()    {}
 func (Release) isEffect() {}
+func (Revoke) isEffect()  {}
 func (Ready) isEffect()   {}
 func (Failed) isEffect()  {}
 func (Merged) isEffect()  {}

@@ -6,10 +6,17 @@ import (
 	"troupe/core/hbm"
 )
 
-// evictionOrder puts copies that no deployment wants first, then those unused for longest.
+// evictionOrder puts copies that no deployment wants first. Of these and of the others, it puts those that
+// are not read first, then those unused for longest.
 func evictionOrder(a, b Copy) int {
 	if a.Spare != b.Spare {
 		if a.Spare {
+			return -1
+		}
+		return 1
+	}
+	if aRead, bRead := len(a.Readers) > 0, len(b.Readers) > 0; aRead != bRead {
+		if bRead {
 			return -1
 		}
 		return 1
@@ -36,7 +43,7 @@ func (m *Machine) MakeRoom(need, free int, spareOnly bool, why string, now time.
 // Reclaimable returns the bytes that are being freed and those of unused copies, in whole pages.
 func (m *Machine) Reclaimable() (bytes int64) {
 	for _, c := range m.copies {
-		if c.state == Releasing || c.state == Resident && len(c.users) == 0 {
+		if c.state >= Leaving || c.state == Resident && len(c.users) == 0 {
 			bytes += pageBytes(c)
 		}
 	}

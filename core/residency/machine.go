@@ -26,14 +26,18 @@ type event struct {
 	content Content
 	fate    Fate
 	why     string
+	reader  string
+	readers []string
 }
 
-// New returns the machine of a device that already holds these copies, without users. It leases
-// their pages in the ledger of the device. last is the Last of an earlier incarnation.
+// New returns the machine of a device that already holds these copies, without users but with their
+// readers. It leases their pages in the ledger of the device. last is the Last of an earlier
+// incarnation.
 func New(ledger *hbm.Ledger, copies []Copy, last uint64, now time.Time) *Machine {
 	m := &Machine{ledger: ledger, copies: make(map[uint64]*copied), last: last}
 	for _, c := range copies {
-		m.handle(c.Number, event{kind: evRecovered, source: c.Source, content: c.Content, now: now})
+		m.handle(c.Number, event{kind: evRecovered, source: c.Source, content: c.Content, readers: c.Readers,
+			now: now})
 		m.last = max(m.last, c.Number)
 	}
 	m.effects = nil
@@ -116,7 +120,7 @@ func (m *Machine) Park(number uint64, why string, now time.Time) []Effect {
 // DropAll releases all copies, those in use when their last lease is gone.
 func (m *Machine) DropAll(why string, now time.Time) (all []Effect) {
 	for _, c := range m.sorted() {
-		if c.state == Resident {
+		if c.state == Resident || c.state == Leaving {
 			all = append(all, m.handle(c.number, event{kind: evDrop, why: why, now: now})...)
 		}
 	}

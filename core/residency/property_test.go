@@ -2,6 +2,7 @@ package residency
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +28,11 @@ type world struct {
 	asked   map[string]Source
 	waiting map[string]bool // leases that were granted and wait for their weights
 	loaded  map[uint64]bool // copies whose load was started
-	stuck   map[string]bool // contents of copies that could not be freed
+	stuck   map[string]bool // contents of copies that could not be freed, or stay after a crash
+
+	readers map[string]uint64    // readers that have not ended: the copy of each
+	revoked map[string]bool      // those that must end
+	leaving map[uint64]time.Time // copies that leave: since when
 }
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -36,7 +41,8 @@ func TestInvariants(t *testing.T) {
 		w := &world{T: t, now: time.Unix(1e9, 0), ledger: hbm.NewLedger(totalPages * hbm.PageBytes)}
 		w.memory, w.uses, w.asked = make(map[uint64]Copy), make(map[string]uint64), make(map[string]Source)
 		w.waiting, w.loaded = make(map[string]bool), make(map[uint64]bool)
-		w.stuck = make(map[string]bool)
+		w.stuck, w.readers = make(map[string]bool), make(map[string]uint64)
+		w.revoked, w.leaving = make(map[string]bool), make(map[uint64]time.Time)
 		w.m = New(w.ledger, nil, 0, w.now)
 		t.Repeat(map[string]func(*rapid.T){
 			"want": func(*rapid.T) { w.want() }, "grant": func(*rapid.T) { w.grant() },
@@ -47,10 +53,18 @@ func TestInvariants(t *testing.T) {
 				number := rapid.Uint64Range(1, w.m.Last()+1).Draw(t, "copy")
 				w.do(func() []Effect { return w.m.Evict(number, "", w.now) })
 			},
-			"make room": func(*rapid.T) { w.makeRoom() },
+			"read": func(*rapid.T) { w.read() }, "read more": func(*rapid.T) { w.read() },
+			"read ended": func(*rapid.T) { w.endRead() },
+			"tick":       func(*rapid.T) { w.tick() },
+			"make room":  func(*rapid.T) { w.makeRoom() },
 			"lost": func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "rare") == 0 {
 					w.do(func() []Effect { return w.m.DropAll("the device is lost", w.now) })
+					for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+						if !w.revoked[r] {
+							w.Fatalf("in time: %s reads a device that is lost", r)
+						}
+					}
 				}
 			},
 			"late": func(*rapid.T) { // results of an earlier incarnation
@@ -165,20 +179,108 @@ func (w *world) level() {
 	}
 }
 
+// read begins to read a copy, or one that is not there.
+func (w *world) read() {
+	reader := rapid.SampledFrom([]string{"p", "q", "r"}).Draw(w.T, "reader")
+	number := rapid.Uint64Range(1, w.m.Last()+1).Draw(w.T, "copy")
+	if w.readers[reader] != 0 {
+		return
+	}
+	before, _ := w.m.Copy(number)
+	w.do(func() []Effect {
+		effects := w.m.Read(reader, number, w.now)
+		if len(effects) == 0 {
+			w.readers[reader] = number
+		}
+		return effects
+	})
+	if w.readers[reader] != 0 && before.State != Resident {
+		w.Fatalf("being read: a copy that is %s gets a reader", before.State)
+	}
+}
+
+func (w *world) endRead() {
+	all := slices.Sorted(maps.Keys(w.readers))
+	if len(all) == 0 {
+		return
+	}
+	reader := rapid.SampledFrom(all).Draw(w.T, "reader")
+	number := w.readers[reader]
+	delete(w.readers, reader)
+	delete(w.revoked, reader)
+	w.do(func() []Effect { return w.m.ReadEnded(reader, number, w.now) })
+}
+
+func (w *world) revoke(e Revoke) {
+	found := false
+	for r, number := range w.readers {
+		if number == e.Copy {
+			found = found || !w.revoked[r]
+			w.revoked[r] = true
+		}
+	}
+	if !found {
+		w.Fatalf("being read: copy %d has no reader to revoke", e.Copy)
+	}
+}
+
+func (w *world) tick() {
+	w.do(func() []Effect { return w.m.Tick(w.now) })
+	for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+		if since, leaves := w.leaving[w.readers[r]]; leaves && w.now.Sub(since) >= readGrace && !w.revoked[r] {
+			w.Fatalf("in time: copy %d has left for %v, and %s still reads it", w.readers[r], w.now.Sub(since), r)
+		}
+	}
+}
+
+// checkReaders checks the copies that are read or leave.
+func (w *world) checkReaders() {
+	leaving := make(map[uint64]time.Time)
+	for _, c := range w.m.Copies() {
+		for _, r := range c.Readers {
+			if w.readers[r] != c.Number {
+				w.Fatalf("being read: copy %d counts %s, which reads %d", c.Number, r, w.readers[r])
+			}
+		}
+		if c.State == Leaving {
+			if leaving[c.Number] = w.now; !w.leaving[c.Number].IsZero() {
+				leaving[c.Number] = w.leaving[c.Number]
+			}
+			if len(c.Readers) == 0 || len(c.Users) > 0 {
+				w.Fatalf("being read: copy %d leaves with readers %v and users %v", c.Number, c.Readers, c.Users)
+			}
+		}
+	}
+	w.leaving = leaving
+	for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+		if c, _ := w.m.Copy(w.readers[r]); !slices.Contains(c.Readers, r) {
+			w.Fatalf("being read: %s reads copy %d, which counts %v", r, w.readers[r], c.Readers)
+		}
+	}
+}
+
 func (w *world) makeRoom() {
 	before := w.m.Evictable()
 	need := rapid.IntRange(1, totalPages).Draw(w.T, "pages")
 	effects := w.do(func() []Effect {
 		return w.m.MakeRoom(need, int(w.ledger.Free()/hbm.PageBytes), false, "", w.now)
 	})
-	for i, e := range effects {
-		if r, ok := e.(Release); !ok || r.Copy != before[i].Number {
-			w.Fatalf("in order: %v of %v", effects, before)
+	for i, c := range before {
+		if len(effects) == 0 {
+			break
 		}
+		if now, _ := w.m.Copy(c.Number); len(c.Readers) > 0 && now.State == Leaving {
+			continue
+		}
+		if r, ok := effects[0].(Release); !ok || r.Copy != c.Number {
+			w.Fatalf("in order: %v after %d of %v", effects, i, before)
+		}
+		effects = effects[1:]
 	}
 	for i := 1; i < len(before); i++ {
 		a, b := before[i-1], before[i]
-		if b.Spare && !a.Spare || a.Spare == b.Spare && b.Used.Before(a.Used) {
+		aRead, bRead := len(a.Readers) > 0, len(b.Readers) > 0
+		if b.Spare && !a.Spare || a.Spare == b.Spare && (aRead && !bRead || aRead == bRead && b.Used.Before(a.Used)) {
 			w.Fatalf("in order: %v", before)
 		}
 	}
@@ -190,12 +292,21 @@ func (w *world) restart() {
 	for _, n := range w.frees {
 		delete(w.memory, n)
 	}
+	for number := range w.leaving {
+		w.stuck[w.memory[number].Content.Revision] = true
+	}
 	w.loads, w.frees = nil, nil
+	clear(w.revoked)
 	clear(w.waiting)
 	w.ledger = hbm.NewLedger(totalPages * hbm.PageBytes)
 	var copies []Copy
 	for n := range w.m.Last() + 1 {
 		if c, ok := w.memory[n]; ok {
+			for _, r := range slices.Sorted(maps.Keys(w.readers)) {
+				if w.readers[r] == n {
+					c.Readers = append(c.Readers, r)
+				}
+			}
 			copies = append(copies, c)
 		}
 	}
@@ -226,7 +337,14 @@ func (w *world) do(event func() []Effect) []Effect {
 			if c, _ := w.m.Copy(e.Copy); len(c.Users) > 0 {
 				w.Fatalf("in use: copy %d is released", e.Copy)
 			}
+			for _, number := range w.readers {
+				if number == e.Copy {
+					w.Fatalf("being read: copy %d is released", e.Copy)
+				}
+			}
 			w.frees = append(w.frees, e.Copy)
+		case Revoke:
+			w.revoke(e)
 		case Ready:
 			if got, want := w.memory[e.Copy].Content.Revision, contentOf(w.asked[e.Lease]); got != want {
 				w.Fatalf("right content: %s gets %q instead of %q", e.Lease, got, want)
@@ -278,6 +396,7 @@ func (w *world) check() {
 		w.Fatalf("ledger: leases of no copy: %v", used)
 	}
 	w.checkWaits()
+	w.checkReaders()
 }
 
 // checkWaits checks that a load is in flight for every lease that waits.

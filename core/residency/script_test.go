@@ -20,6 +20,7 @@ import (
 //	activate LEASE COPY, standby LEASE COPY
 //	gone LEASE COPY [spare | drop]
 //	evict COPY, make-room PAGES, drop
+//	read READER COPY, read-ended READER COPY, tick
 //	released COPY, release-failed COPY
 //	wait 1s
 //
@@ -90,6 +91,12 @@ func (p *player) event(name string, words []string, named map[string]string) []E
 		return m.MakeRoom(int(p.number(words[0])), int(p.ledger.Free()/hbm.PageBytes), false, "needed", now)
 	case "drop":
 		return m.DropAll("the device is lost", now)
+	case "read":
+		return m.Read(lease, p.number(words[1]), now)
+	case "read-ended":
+		return m.ReadEnded(lease, p.number(words[1]), now)
+	case "tick":
+		return m.Tick(now)
 	case "released":
 		return m.Released(p.number(words[0]), now)
 	case "release-failed":
@@ -120,6 +127,9 @@ func (p *player) summary() string {
 		text += fmt.Sprintf(" %d %s %s", c.Number, c.State, c.Level())
 		for _, u := range c.Users {
 			text += " " + u.Lease
+		}
+		for _, r := range c.Readers {
+			text += " <" + r
 		}
 		text += ";"
 	}

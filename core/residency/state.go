@@ -9,11 +9,12 @@ const (
 	Wanted                 // a replica needs the copy and waits for memory
 	Loading                // the memory is leased and being filled
 	Resident               // the weights are on the device
+	Leaving                // the weights are on the device until their readers have ended
 	Releasing              // the memory is being freed
 )
 
 func (s State) String() string {
-	return [...]string{"absent", "wanted", "loading", "resident", "releasing"}[s]
+	return [...]string{"absent", "wanted", "loading", "resident", "leaving", "releasing"}[s]
 }
 
 // Event is a kind of event of one copy.
@@ -29,6 +30,9 @@ const (
 	evActivate                   // a lease serves with the copy
 	evStandby                    // a lease no longer serves, and keeps the copy
 	evGone                       // a lease no longer uses the copy
+	evRead                       // a reader is to copy the weights to another device or node
+	evReadEnded                  // a reader has ended
+	evOverdue                    // readers have had their time to end
 	evEvict                      // the memory is needed, or a command drops the copy
 	evDrop                       // the device is lost or quarantined
 	evReleased                   // the memory is free
@@ -36,8 +40,8 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"want", "grant", "loaded", "load-failed", "recovered", "activate", "standby", "gone", "evict",
-		"drop", "released", "release-failed"}[e]
+	return [...]string{"want", "grant", "loaded", "load-failed", "recovered", "activate", "standby", "gone", "read",
+		"read-ended", "overdue", "evict", "drop", "released", "release-failed"}[e]
 }
 
 // Level is how close the weights of a model are to serving.

@@ -20,7 +20,9 @@ var (
 	absent    = []State{Absent}
 	loading   = []State{Loading}
 	resident  = []State{Resident}
+	leaving   = []State{Leaving}
 	releasing = []State{Releasing}
+	onDevice  = []State{Resident, Leaving}
 	usable    = []State{Wanted, Loading, Resident}
 )
 
@@ -35,6 +37,13 @@ var (
 	doomed = guard{"to be dropped", func(_ *Machine, c *copied, e event) bool {
 		return e.fate >= ParkOrKeep || !c.served
 	}}
+	doomedRead = guard{"drop, being read", func(m *Machine, c *copied, e event) bool {
+		return doomed.Holds(m, c, e) && len(c.readers) > 0
+	}}
+	read       = guard{"being read", func(_ *Machine, c *copied, _ event) bool { return len(c.readers) > 0 }}
+	notOpen    = guard{"was not open", func(_ *Machine, c *copied, e event) bool { return !c.isRead(e.reader) }}
+	othersRead = guard{"others read it", func(_ *Machine, c *copied, _ event) bool { return len(c.readers) > 1 }}
+	spoiled    = guard{"to be dropped", func(_ *Machine, c *copied, _ event) bool { return c.spoiled }}
 )
 
 // rows is the transition table of doc.go. The first row that fits applies.
@@ -58,13 +67,25 @@ var rows = table.New("residency", []row{
 	{usable, evGone, shared, same, (*Machine).gone, "discount the user"},
 	{[]State{Wanted}, evGone, always, Absent, (*Machine).gone, "discount the user"},
 	{loading, evGone, always, same, (*Machine).gone, "discount the user"},
+	{resident, evGone, doomedRead, Leaving, (*Machine).goneLeave, "discount the user; let the readers end"},
 	{resident, evGone, doomed, Releasing, (*Machine).goneRelease, "discount the user; release"},
 	{resident, evGone, always, same, (*Machine).gone, "discount the user; keep"},
 
+	{resident, evRead, spoiled, same, nil, "ignore"},
+	{resident, evRead, always, same, (*Machine).read, "count the reader"},
+	{onDevice, evReadEnded, notOpen, same, nil, "ignore"},
+	{resident, evReadEnded, always, same, (*Machine).readEnded, "discount the reader"},
+	{leaving, evReadEnded, othersRead, same, (*Machine).readEnded, "discount the reader"},
+	{leaving, evReadEnded, always, Releasing, (*Machine).lastReadEnded, "discount the reader; release"},
+	{leaving, evOverdue, always, same, (*Machine).revoke, "revoke readers"},
+
 	{resident, evEvict, used, same, nil, "ignore"},
+	{resident, evEvict, read, Leaving, (*Machine).leave, "let the readers end"},
 	{resident, evEvict, always, Releasing, (*Machine).release, "release"},
-	{resident, evDrop, used, same, (*Machine).spoil, "drop it once it is unused"},
+	{resident, evDrop, used, same, (*Machine).spoil, "revoke readers; drop it once unused"},
+	{resident, evDrop, read, Leaving, (*Machine).leaveNow, "revoke readers"},
 	{resident, evDrop, always, Releasing, (*Machine).release, "release"},
+	{leaving, evDrop, always, same, (*Machine).dropLeaving, "revoke readers"},
 
 	{releasing, evReleased, always, Absent, (*Machine).released, "release the pages"},
 	{releasing, evReleaseFailed, always, Resident, (*Machine).releaseFailed, "—"},

@@ -76,12 +76,12 @@ func (m *Machine) loadFailed(c *copied, _ event) {
 }
 
 func (m *Machine) recovered(c *copied, e event) {
-	c.source, c.content, c.used, c.served = e.source, e.content, e.now, true
+	c.source, c.content, c.used, c.served, c.readers = e.source, e.content, e.now, true, e.readers
 	m.lease(c)
 }
 
 func (m *Machine) activate(c *copied, e event) {
-	c.served, c.used = true, e.now
+	c.served, c.spoiled, c.used = true, false, e.now
 	c.setServing(e.lease, true)
 }
 
@@ -107,14 +107,21 @@ func (m *Machine) goneRelease(c *copied, e event) {
 }
 
 // spoil marks a copy whose content is lost. It is released when its last lease is gone.
-func (m *Machine) spoil(c *copied, _ event) { c.served = false }
+func (m *Machine) spoil(c *copied, e event) {
+	c.served, c.spoiled = false, true
+	m.revoke(c, e)
+}
 
 func (m *Machine) release(c *copied, e event) {
 	if e.why != "" {
 		m.emit(Evicted{c.number, e.why})
 	}
-	orKeep := e.fate == ParkOrKeep && c.served
-	m.emit(Release{c.number, orKeep || e.fate == Park && c.served, orKeep})
+	m.emit(c.releaseBy(e.fate))
+}
+
+func (c *copied) releaseBy(f Fate) Release {
+	orKeep := f == ParkOrKeep && c.served
+	return Release{c.number, orKeep || f == Park && c.served, orKeep}
 }
 
 func (m *Machine) released(c *copied, _ event) { m.ledger.Release(owner(c.number)) }
@@ -143,10 +150,11 @@ func (m *Machine) Evictable() (all []Copy) {
 	return all
 }
 
-// Releasing returns the bytes that are being freed, in whole pages.
+// Releasing returns the bytes that are being freed or will be once their readers have ended, in whole
+// pages.
 func (m *Machine) Releasing() (bytes int64) {
 	for _, c := range m.copies {
-		if c.state == Releasing {
+		if c.state >= Leaving {
 			bytes += pageBytes(c)
 		}
 	}

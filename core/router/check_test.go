@@ -140,7 +140,7 @@ func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
 		failed := failure != Refusal{} && s.Rest == schedule.Awake && !(r.Wait && failure.Reason == NoMemory)
 		stopped := s.Rest == schedule.Stopped
 		if s.Level != "" {
-			failed, stopped = false, !r.Wait && (!s.Wakes || n.held[id])
+			failed, stopped = false, !r.Wait && (!s.Wakes || n.held[id]) && !(s.Level != parked && r.Begun)
 		}
 		if t := n.m.models[r.Model]; !stored || stopped || failed || t != nil && t.serves(r) {
 			w.Fatalf("waits: %v, with %v and %v", r, s, failure)

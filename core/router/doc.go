@@ -73,11 +73,12 @@
 //
 // Requests wait in the order of core/wake, and are answered in this order as soon as a replica
 // serves, or a reason to refuse them applies. A request that asks for it also waits while an operator
-// keeps the model at such a level, while it is preempted, or while no device has room for it. The
-// router reports their number to the group of deployments on the node that leads the model's
-// deployment, which is known from its status, with the number of those that may wake it: all but those
-// that waited when the router learned of a level. The deployment wakes if it is asleep, or at a level
-// below active and its minimum is 0.
+// keeps the model at such a level, while it is preempted, or while no device has room for it. One that
+// has begun, because a replica was found for it before, waits unless the model or each of its replicas
+// is parked. The router reports their number to the group of deployments on the node that leads the
+// model's deployment, which is known from its status, with the number of those that may wake it: all
+// but those that waited when the router learned of a level. The deployment wakes if it is asleep, or
+// at a level below active and its minimum is 0.
 //
 // # Invariants
 //

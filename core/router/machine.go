@@ -31,6 +31,7 @@ type Machine struct {
 	silentAt time.Time       // no peer that is heard from becomes silent before this time
 
 	models   map[string]*model
+	local    map[string]Actor  // replicas of this node that have been announced, by name
 	statuses map[string]Status // of deployments, by name
 	stored   map[string]Stored // deployments by name
 	tiers    map[tierName]Actor
@@ -56,7 +57,8 @@ type Machine struct {
 func New(node string, stored []Stored) *Machine {
 	m := &Machine{
 		node: node, peers: make(map[string]*peer), leaving: make(map[string]bool), avoid: make(map[string]bool),
-		models: make(map[string]*model), statuses: make(map[string]Status), stored: make(map[string]Stored),
+		models: make(map[string]*model),
+		local:  make(map[string]Actor), statuses: make(map[string]Status), stored: make(map[string]Stored),
 		tiers: make(map[tierName]Actor), blocks: route.NewBlockIndex(), log: newDecisionLog(loggedRequests),
 		waiting: wake.New(), requests: make(map[string]Request), groups: make(map[string]Actor),
 	}

@@ -208,6 +208,7 @@ func (n *node) route() {
 		ID:    rapid.SampledFrom([]string{"r1", "r2", "r3", "r4", "r5"}).Draw(n.w.T, "request"),
 		Model: rapid.SampledFrom([]string{"m", "n"}).Draw(n.w.T, "model"), Prompt: []uint32{1, 2, 3},
 		Class: rapid.IntRange(1, 3).Draw(n.w.T, "class"), Wait: rapid.Bool().Draw(n.w.T, "wait"), Arrived: n.w.now,
+		Begun: rapid.Bool().Draw(n.w.T, "begun"),
 	}
 	if rapid.Bool().Draw(n.w.T, "has a deadline") {
 		r.Deadline = n.w.now.Add(time.Duration(rapid.IntRange(0, 4).Draw(n.w.T, "seconds")) * time.Second)

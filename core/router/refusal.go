@@ -11,8 +11,8 @@ import (
 	"troupe/core/wake"
 )
 
-// standby is the name of the level at which a model keeps its replicas.
-const standby = "standby"
+// parked is the name of the level at which a model has no replicas.
+const parked = "parked"
 
 // Reason is the reason for a refusal. Its values are those of the reasons in messages. The machine
 // uses only the constants below, and passes on other values unchanged.
@@ -75,8 +75,9 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 
 // unserved returns the refusal of a request that no replica serves, or reports that it waits until
 // one does. NotReady is temporary. All other reasons are final, as far as the router knows. A request
-// that has begun waits for a replica on standby, which finishes it. A request for a model that an operator
-// keeps from serving wakes it, if the deployment allows that and the command came before the request.
+// that has begun waits, unless the model is parked, or each of its replicas: then none is left that could
+// go on. Replicas on standby finish it if it has output. A request for a model that an operator keeps from
+// serving wakes it, if the deployment allows that and the command came before the request.
 func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	stored, ok := m.stored[r.Model]
 	failure := m.statuses[r.Model].Failure
@@ -93,7 +94,7 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 		)}, false
 	case level != "" && (r.Wait || stored.Wakes && !r.held):
 		return Refusal{}, true
-	case level != "" && !(level == standby && r.Revision != ""):
+	case level != "" && (!r.Begun || level == parked):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
 	case stored.Preempted && !r.Wait:

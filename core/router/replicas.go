@@ -24,7 +24,8 @@ type replica struct {
 
 // Reported handles the report of a replica of this node.
 func (m *Machine) Reported(r Report, now time.Time) []Effect {
-	if !m.hasLocal(r.Model, r.Name) {
+	if m.local[r.Name] != r.Actor {
+		m.local[r.Name] = r.Actor
 		m.emit(Watch{r.Actor})
 	}
 	m.applyReplica(m.node, r, 0)
@@ -36,20 +37,14 @@ func (m *Machine) Reported(r Report, now time.Time) []Effect {
 	return m.settle(now)
 }
 
-func (m *Machine) hasLocal(model, name string) bool {
-	t := m.models[model]
-	return t != nil && t.replicas[name].node == m.node
-}
-
-// replicaEnded drops the replica of this node whose actor has ended.
+// replicaEnded drops the replica of this node whose actor has ended. Its end is announced even if
+// another node serves a replica of its name.
 func (m *Machine) replicaEnded(who Actor) {
-	for _, model := range sorted(m.models) {
-		t := m.models[model]
-		for _, name := range sorted(t.replicas) {
-			if r := t.replicas[name]; r.node == m.node && r.actor.ID == who.ID {
-				m.drop(model, name)
-				m.gone = append(m.gone, name)
-			}
+	for _, name := range sorted(m.local) {
+		if m.local[name].ID == who.ID {
+			delete(m.local, name)
+			m.removeReplica(m.node, name)
+			m.gone = append(m.gone, name)
 		}
 	}
 }

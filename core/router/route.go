@@ -25,6 +25,7 @@ type Request struct {
 	Arrived  time.Time
 	Deadline time.Time // zero: none
 	Wait     bool      // it waits even if no device has room for the model, or an operator keeps it from serving
+	Begun    bool      // a replica was found for it before
 	held     bool      // while it waited, an operator set a level of the model
 }
 

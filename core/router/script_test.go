@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -226,6 +227,7 @@ func requestOf(l line, now time.Time) Request {
 	r := Request{
 		ID: l.word(0), Model: l.word(1), Revision: l.named["revision"], Prompt: make([]uint32, l.number("prompt")),
 		Session: Actor{ID: l.word(0)}, Class: int(l.number("class")), Arrived: now, Wait: l.has("wait"),
+		Begun: l.has("begun") || l.named["revision"] != "",
 	}
 	if avoid, ok := l.named["avoid"]; ok {
 		r.Avoid = strings.Split(avoid, ",")
@@ -237,7 +239,8 @@ func requestOf(l line, now time.Time) Request {
 	return r
 }
 
-// storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
+// storedOf returns a stored deployment. A replica in its name is at level standby, active with "!", or at
+// the level after its name, as in m-0:parked.
 func storedOf(l line) Stored {
 	s := Stored{
 		Name: l.word(0), At: l.number("at"), Revision: l.named["revision"], MaxWaiting: 100,
@@ -260,7 +263,8 @@ func storedOf(l line) Stored {
 		case active:
 			s.Levels[name] = ""
 		default:
-			s.Levels[name] = "standby"
+			name, level, _ := strings.Cut(w, ":")
+			s.Levels[name] = cmp.Or(level, "standby")
 		}
 	}
 	return s

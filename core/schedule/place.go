@@ -16,13 +16,31 @@ type GPU struct {
 	Name        string
 	Memory      hbm.Budget
 	Siblings    int      // replicas of the same model on this GPU
-	HasWeights  bool     // the weights of the model are in its memory
+	Weights     Where    // the nearest place that has the weights of the model
 	Evictable   int64    // bytes of weights that no replica uses; they are not in Memory
 	Holders     []Holder // models whose replicas are in Memory, and that may leave
 	Draining    bool     // the GPU or its node drains
 	Quarantined bool     // failed, and takes no replicas
 	Avoid       bool     // refused this replica recently
 	Silent      bool     // did not answer; the other fields may be unset
+}
+
+// Where is where a GPU can get weights from, the nearest place last.
+type Where uint8
+
+// Places, which a load reads in the order of their speed.
+const (
+	Elsewhere   Where = iota // not on its node, or not known
+	InFolder                 // the files of the model
+	InDiskImage              // an image on a disk of the node
+	InHostCache              // an image in host memory
+	OnDevice                 // in the memory of the GPU
+)
+
+// String returns what the GPU or its node has.
+func (w Where) String() string {
+	return [...]string{"", "its node has the folder", "its node has an image of the weights on disk",
+		"its node has the weights in host memory", "it has the weights"}[w]
 }
 
 // String returns the GPU's name as "node-a/gpu-0".
@@ -34,8 +52,8 @@ func (g GPU) String() string {
 }
 
 // Place chooses the GPU for a replica. Siblings share a GPU's speed, so a GPU with the fewest
-// siblings comes first, then the node with the fewest, then one without replicas, then one that has
-// the weights, then the most spare memory, then the name.
+// siblings comes first, then the node with the fewest, then one without replicas, then the one
+// nearest to the weights, then the most spare memory, then the name.
 // hbm.Budget counts the memory. If no GPU fits, ok is false and why counts the reasons: "2 of 3
 // short of memory by 1.2 GiB or more; 1 draining".
 func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
@@ -43,7 +61,7 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
-		if !g.Draining && !g.Quarantined && !g.Avoid && !g.Silent && g.short(need) == 0 {
+		if !g.Avoid && g.hasRoom(need) {
 			fit = append(fit, g)
 		}
 	}
@@ -53,14 +71,15 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
 			cmp.Compare(number(b.Memory.Replicas == 0), number(a.Memory.Replicas == 0)),
-			cmp.Compare(number(b.HasWeights), number(a.HasWeights)), cmp.Compare(b.spare(), a.spare()),
+			cmp.Compare(b.Weights, a.Weights), cmp.Compare(b.spare(), a.spare()),
 			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
 	why = fmt.Sprintf(
 		"%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus),
 	)
-	if best.HasWeights {
-		why += "; it has the weights"
+	farther := func(g GPU) bool { return g.Weights < best.Weights }
+	if best.Weights == OnDevice || slices.ContainsFunc(fit, farther) {
+		why += "; " + best.Weights.String()
 	}
 	if best.Node != "" && len(onNode) > 1 {
 		why += fmt.Sprintf(
@@ -76,6 +95,16 @@ func number(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// hasRoom reports whether a replica could be placed on the GPU, if it were not avoided.
+func (g GPU) hasRoom(need hbm.Need) bool {
+	return !g.Draining && !g.Quarantined && !g.Silent && g.short(need) == 0
+}
+
+// RoomLater reports whether a GPU that is avoided for a while has room for a replica.
+func RoomLater(need hbm.Need, gpus []GPU) bool {
+	return slices.ContainsFunc(gpus, func(g GPU) bool { return g.Avoid && g.hasRoom(need) })
 }
 
 // short returns the number of bytes missing for a replica, or 0.

@@ -88,6 +88,29 @@ func TestPlace(t *testing.T) {
 			},
 			"x/1", "",
 		},
+		"near the weights": {
+			[]GPU{
+				{Node: "v", Name: "0", Memory: hbm.Budget{Total: 9 * gib}},
+				{Node: "w", Name: "0", Memory: hbm.Budget{Total: 8 * gib}, Weights: InFolder},
+				{Node: "x", Name: "0", Memory: hbm.Budget{Total: 2 * gib}, Weights: InHostCache},
+				{Node: "y", Name: "0", Memory: hbm.Budget{Total: 3 * gib}, Weights: InDiskImage},
+			},
+			"x/0", "x/0 has 2 GiB to spare, of 4 of 4 with room; its node has the weights in host memory",
+		},
+		"in host memory, but with a replica": {
+			[]GPU{
+				{Name: "0", Memory: hbm.Budget{Total: 9 * gib, Replicas: 1}, Weights: InHostCache},
+				{Name: "1", Memory: hbm.Budget{Total: 2 * gib}, Weights: InFolder},
+			},
+			"1", "1 has 2 GiB to spare, of 2 of 2 with room",
+		},
+		"on the device": {
+			[]GPU{
+				{Name: "0", Memory: hbm.Budget{Total: 2 * gib}, Weights: OnDevice},
+				{Name: "1", Memory: hbm.Budget{Total: 3 * gib}, Weights: InHostCache},
+			},
+			"0", "with room; it has the weights",
+		},
 		"nowhere": {
 			[]GPU{
 				{Name: "a", Memory: hbm.Budget{Total: gib / 2}}, {Name: "b"}, {Name: "c", Draining: true},
@@ -117,5 +140,21 @@ func TestClosestFit(t *testing.T) {
 	}
 	if over, _ := ClosestFit(need, gpus[2:]); over != nil {
 		t.Errorf("%+v", over)
+	}
+}
+
+func TestRoomLater(t *testing.T) {
+	need, room := hbm.Need{Fixed: 10}, hbm.Budget{Total: 20}
+	for name, g := range map[string]GPU{
+		"not avoided": {Memory: room}, "too small": {Memory: hbm.Budget{Total: 9}, Avoid: true},
+		"quarantined": {Memory: room, Avoid: true, Quarantined: true},
+		"draining":    {Memory: room, Avoid: true, Draining: true}, "silent": {Memory: room, Avoid: true, Silent: true},
+	} {
+		if RoomLater(need, []GPU{g}) {
+			t.Errorf("%s: there is room later", name)
+		}
+	}
+	if !RoomLater(need, []GPU{{Memory: hbm.Budget{Total: 9}}, {Memory: room, Avoid: true}}) {
+		t.Error("there is no room on an avoided GPU")
 	}
 }

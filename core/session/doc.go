@@ -61,7 +61,8 @@
 // In waiting, no replica serves the model yet, and the router of this node has given the sequence a
 // place in order of class and arrival. The session asks for it again each second: a router that has
 // crashed knows no places, and a place that is not asked for is given away. A session that is closed
-// while it waits withdraws the sequence.
+// while it waits withdraws the sequence. A sequence that has begun is not refused for a level that an
+// operator sets later.
 //
 // Any replica may also send tokens while another one is assigned: it is about to take over, or has
 // not learned that it was replaced. The machine remembers one such sender at a time and delivers
@@ -88,6 +89,8 @@
 //   - bounded: at most 8 interruptions without a new token, and at most 2 by faulty replicas
 //   - place: a session gets its place when a replica is first found, or when it begins to wait for
 //     one, or has output, keeps it for its life, and is not refused before its deadline because its model is preempted
+//   - begun: the router learns that a sequence has begun if and only if a replica was found for it, or
+//     it has output; a crash of the session changes nothing of that
 //   - revision: output is continued only with the files that computed it, and their digest, once
 //     known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end

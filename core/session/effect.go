@@ -10,6 +10,7 @@ type AskRoute struct {
 	Avoid    []string // replicas that were lost since the last new token
 	Cause    string   // what happened to the previous replica; empty at first
 	Revision string   // of the files that computed the output; empty without output
+	Begun    bool     // it has output, or a replica was found for it before
 }
 
 // Withdraw gives up the place at the router.
@@ -72,6 +73,9 @@ type KeepRevision struct{ Digest string }
 // KeepPlace stores when the session got its place, so that it survives a crash of the actor.
 type KeepPlace struct{ At time.Time }
 
+// KeepBegun stores that a replica was found, so that it survives a crash of the actor.
+type KeepBegun struct{}
+
 // ReportMove reports the move of this event to the router.
 type ReportMove struct{}
 
@@ -114,6 +118,7 @@ func (Relay) isEffect()        {}
 func (Fail) isEffect()         {}
 func (KeepRevision) isEffect() {}
 func (KeepPlace) isEffect()    {}
+func (KeepBegun) isEffect()    {}
 func (ReportMove) isEffect()   {}
 func (End) isEffect()          {}
 func (Ignored) isEffect()      {}

@@ -27,6 +27,7 @@ type Config struct {
 	Adapter  bool      // the sequence has an adapter
 	Deadline time.Time // of the request; zero: none
 	Placed   time.Time // of an earlier machine of the session, or of another sequence of the request; zero: none
+	Begun    bool      // a replica was found for an earlier machine, or another sequence of the request has output
 }
 
 // Machine decides what a session does. It is not safe for concurrent use.
@@ -48,6 +49,7 @@ type Machine struct {
 	cause         string    // of the next route request, for its explanation
 	waiting       string    // why the router has no replica; empty: it was not asked, or has one
 	placed        time.Time // when it was first routed, or began to wait; zero: not yet
+	begun         bool      // a replica was found for it
 
 	attempt uint64    // counts routes and submissions; stale timers have a lower one
 	heard   time.Time // when a replica was last heard from, or given the sequence
@@ -75,7 +77,7 @@ type event struct {
 }
 
 // New returns a machine in state Created.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg, placed: cfg.Placed} }
+func New(cfg Config) *Machine { return &Machine{cfg: cfg, placed: cfg.Placed, begun: cfg.Begun} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }

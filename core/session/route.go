@@ -17,7 +17,9 @@ func (m *Machine) start(e event) {
 func (m *Machine) route(e event) {
 	m.detach()
 	m.attempt++
-	m.emit(AskRoute{Avoid: slices.Clone(m.avoid), Cause: m.cause, Revision: m.outputRevision()})
+	m.emit(AskRoute{
+		Avoid: slices.Clone(m.avoid), Cause: m.cause, Revision: m.outputRevision(), Begun: m.begun || m.seen > 0,
+	})
 	m.setTimer(e, checkInterval)
 }
 
@@ -70,9 +72,18 @@ func (m *Machine) place(e event) {
 	}
 }
 
+// begin notes that a replica was found. The sequence is not refused for a level that is set later.
+func (m *Machine) begin() {
+	if !m.begun {
+		m.begun = true
+		m.emit(KeepBegun{})
+	}
+}
+
 // assign makes a replica the assigned one. It may have sent tokens before.
 func (m *Machine) assign(r Replica) {
 	m.replica = r
+	m.begin()
 	if r.Actor == m.other {
 		m.other = Actor{}
 	}

@@ -45,7 +45,7 @@ func (p *player) event(line []string) []string {
 	}
 	if line[0] == "config" {
 		p.now = epoch
-		p.m = New(Config{Adapter: p.has("adapter"), Deadline: p.deadline(), Placed: p.placed()})
+		p.m = New(Config{Adapter: p.has("adapter"), Deadline: p.deadline(), Placed: p.placed(), Begun: p.has("begun")})
 		return nil
 	}
 	for range p.number("before") { // crashes of a replica that the router returns again and again
@@ -155,7 +155,11 @@ func (p *player) refusal() Refusal {
 func text(e Effect) string {
 	switch e := e.(type) {
 	case AskRoute:
-		return fmt.Sprintf("ask router avoid=%v cause=%q revision=%q", e.Avoid, e.Cause, e.Revision)
+		line := fmt.Sprintf("ask router avoid=%v cause=%q revision=%q", e.Avoid, e.Cause, e.Revision)
+		if e.Begun {
+			line += " begun"
+		}
+		return line
 	case Withdraw:
 		return "withdraw from the router"
 	case Submit:
@@ -188,6 +192,8 @@ func text(e Effect) string {
 		return fmt.Sprintf("keep revision %q", e.Digest)
 	case KeepPlace:
 		return fmt.Sprintf("keep place %s", e.At.Sub(epoch))
+	case KeepBegun:
+		return "keep that it has begun"
 	case ReportMove:
 		return "tell the router of the move"
 	case End:

@@ -19,6 +19,7 @@ type world struct {
 	delivered int       // tokens that the client has received
 	kept      string    // revision that the actor keeps
 	place     time.Time // that the actor keeps; zero: none
+	begun     bool      // that the actor keeps
 	outcomes  int
 	ended     bool
 	watched   []Actor
@@ -38,9 +39,11 @@ func (w *world) begin(t *rapid.T, now time.Time) {
 		w.deadline = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "deadline")) * time.Millisecond)
 	}
 	if rapid.Bool().Draw(t, "placed") {
-		w.place = now.Add(-time.Second)
+		w.place, w.begun = now.Add(-time.Second), rapid.Bool().Draw(t, "begun")
 	}
-	w.m = New(Config{Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline, Placed: w.place})
+	w.m = New(Config{
+		Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline, Placed: w.place, Begun: w.begun,
+	})
 	w.delivered = rapid.IntRange(0, 2).Draw(t, "output")
 	w.do(Tokens{}, func() []Effect { return w.m.Start(w.delivered, w.kept, w.now) })
 }
@@ -116,13 +119,24 @@ func (w *world) carryOut(e Effect, tokens Tokens) {
 			w.Fatal("place: it changed")
 		}
 		w.place = e.At
+	case KeepBegun:
+		if w.begun {
+			w.Fatal("begun: it is kept again")
+		}
+		w.begun = true
 	case Submit:
 		w.checkRevision(e.Revision)
+		if !w.begun {
+			w.Fatal("begun: the actor does not know that a replica was found")
+		}
 		if e.Waited != w.now.Sub(w.place) {
 			w.Fatalf("place: waited %s since %s", e.Waited, w.place)
 		}
 	case AskRoute:
 		w.checkRevision(e.Revision)
+		if e.Begun != (w.begun || w.delivered > 0) {
+			w.Fatalf("begun: asked with %v, and %v is kept", e.Begun, w.begun)
+		}
 		if !slices.Equal(e.Avoid, w.lost) {
 			w.Fatalf("avoided: %v, lost since the last token: %v", e.Avoid, w.lost)
 		}

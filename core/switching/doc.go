@@ -23,6 +23,9 @@
 //	activated  in progress                 does not leave       same       ignore
 //	           in progress                 not suspended        same       ignore
 //	           in progress                                      serving    bring back; ended
+//	overruled  in progress                 of another switch    same       ignore
+//	           in progress                 takes no part        same       ignore
+//	           in progress                                      serving    bring back; ended
 //	loaded     in progress                 does not come        same       ignore
 //	           in progress                                      same       keep the load; progress
 //	serves     in progress                 does not come        same       ignore
@@ -43,6 +46,9 @@
 //
 // A replica that leaves is suspended once its wanted level is standby. If it is activated after that, by
 // an operator or by a request that wakes its model, the switch fails at once.
+// It may also be activated before it has received the level standby, which it then never does. So the
+// caller that stored the levels follows them while the switch is in progress, and reports that one of them
+// was overruled.
 // One on standby that finishes a stream of another replica stays suspended.
 //
 // # Invariants
@@ -55,7 +61,9 @@
 //   - complete: a switch succeeds only if all that leave have freed their memory, and the model
 //     serves
 //   - whole time: the durations of the phases add up to the duration of the switch
-//   - activated: a switch fails as soon as a replica that leaves was suspended and is activated
+//   - own cost: a load and a capture are in the metrics only if they ended after the switch began
+//   - activated: a switch fails as soon as a replica that leaves was suspended and is activated, or a
+//     stored level of one of its replicas is overruled
 //   - brought back: a switch that fails names all that had to leave, and no others
 //   - ignored: an ignored event changes nothing
 package switching

@@ -29,7 +29,7 @@ type (
 	Ended struct {
 		ID, To  string
 		Failure string // empty: the model serves
-		// Conflict is set if it failed because a replica that had to leave was activated.
+		// Conflict is set if it failed because a level of its replicas was changed.
 		Conflict bool
 		Phase    Phase // in which it ended
 		Metrics  Metrics

@@ -23,6 +23,7 @@ type current struct {
 	suspended []string // of Leave, those whose wanted level is standby
 	loaded    bool
 	serves    bool
+	began     time.Time
 	entered   time.Time // when its phase began
 	metrics   Metrics
 }
@@ -44,6 +45,7 @@ type event struct {
 	load    Load
 	start   Start
 	number  uint64
+	id      string // of the switch
 	why     string
 }
 
@@ -74,6 +76,16 @@ func (m *Machine) Suspended(now time.Time, lease string) []Effect {
 func (m *Machine) Activated(now time.Time, lease string) []Effect {
 	return m.on(event{kind: evActivated, now: now, lease: lease,
 		why: "replica " + lease + " was activated meanwhile"})
+}
+
+// Overruled reports that, since a switch began, a level was stored for one of its replicas with which the
+// switch cannot succeed. The replica may not have received any level since.
+func (m *Machine) Overruled(now time.Time, id, lease string) []Effect {
+	why := "replica " + lease + " was activated meanwhile"
+	if lease == m.current.To {
+		why = "replica " + lease + " is no longer to serve"
+	}
+	return m.on(event{kind: evOverruled, now: now, id: id, lease: lease, why: why})
 }
 
 // Loaded reports that the replica that comes has its weights and its lease.

@@ -23,6 +23,7 @@ func TestInvariants(t *testing.T) {
 			"freed too": func(t *rapid.T) { w.report(t, "freed", w.m.Freed) },
 			"suspended": func(t *rapid.T) { w.report(t, "suspended", w.m.Suspended) },
 			"activated": w.activated,
+			"overruled": w.overruled,
 			"loaded":    func(t *rapid.T) { w.report(t, "loaded", w.loaded) },
 			"serves":    func(t *rapid.T) { w.report(t, "serves", w.serves) },
 			"failed":    func(t *rapid.T) { w.report(t, "failed", w.failed) },
@@ -63,8 +64,24 @@ func (w *world) begin(t *rapid.T) {
 	}
 }
 
-func (w *world) loaded(now time.Time, lease string) []Effect { return w.m.Loaded(now, lease, Load{}) }
-func (w *world) serves(now time.Time, lease string) []Effect { return w.m.Serves(now, lease, Start{}) }
+// loaded and serves report loads and captures from the time of the switch and before; these have bytes and
+// graphs.
+func (w *world) loaded(now time.Time, lease string) []Effect {
+	return w.m.Loaded(now, lease, Load{At: w.past(now), Bytes: 1, Source: "disk"})
+}
+
+func (w *world) serves(now time.Time, lease string) []Effect {
+	return w.m.Serves(now, lease, Start{At: w.past(now), Graphs: 1})
+}
+
+// past returns now, or a time before the switch if the time in milliseconds is odd.
+func (w *world) past(now time.Time) time.Time {
+	if now.UnixMilli()%2 == 1 {
+		return w.at.Add(-1)
+	}
+	return now
+}
+
 func (w *world) failed(now time.Time, lease string) []Effect { return w.m.Failed(now, lease, "no") }
 
 func (w *world) report(t *rapid.T, what string, send func(time.Time, string) []Effect) {
@@ -82,6 +99,17 @@ func (w *world) activated(t *rapid.T) {
 	w.follow(t, effects)
 	if slices.ContainsFunc(effects, isConflict) != fails || fails && w.begun != nil {
 		t.Fatalf("activated: %v after %s of %+v", effects, lease, was)
+	}
+}
+
+func (w *world) overruled(t *rapid.T) {
+	lease, was := rapid.SampledFrom(leases).Draw(t, "lease"), w.begun
+	id := fmt.Sprint("s", rapid.IntRange(0, 3).Draw(t, "id"))
+	fails := was != nil && was.ID == id && (slices.Contains(was.Leave, lease) || lease == was.To)
+	effects := w.m.Overruled(w.advance(t), id, lease)
+	w.follow(t, effects)
+	if slices.ContainsFunc(effects, isConflict) != fails || fails && w.begun != nil {
+		t.Fatalf("activated: %v after %s of %+v was overruled", effects, lease, was)
 	}
 }
 
@@ -126,6 +154,11 @@ func (w *world) ended(t *rapid.T, e Ended, back bool) {
 	}
 	if total := e.Metrics.Total(); total != w.now.Sub(w.at) {
 		t.Fatalf("whole time: %s, took %s", total, w.now.Sub(w.at))
+	}
+	for _, at := range []time.Time{e.Metrics.Weights.At, e.Metrics.Engine.At} {
+		if !at.IsZero() && !at.After(w.at) {
+			t.Fatalf("own cost: %+v of a switch that began at %s", e.Metrics, w.at)
+		}
 	}
 	if back != (e.Failure != "") {
 		t.Fatalf("brought back: %v with failure %q", back, e.Failure)

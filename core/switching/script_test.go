@@ -19,8 +19,9 @@ func TestScripts(t *testing.T) {
 }
 
 type player struct {
-	t *testing.T
-	m *Machine
+	t      *testing.T
+	m      *Machine
+	before bool // the line ends with "before"
 }
 
 func (p *player) event(line []string) (out []string) {
@@ -28,6 +29,7 @@ func (p *player) event(line []string) (out []string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.before = line[len(line)-1] == "before"
 	for _, e := range p.step(time.UnixMilli(int64(ms)), line[1:]) {
 		out = append(out, text(e))
 	}
@@ -50,10 +52,12 @@ func (p *player) step(now time.Time, line []string) []Effect {
 		return m.Suspended(now, name)
 	case "activated":
 		return m.Activated(now, name)
+	case "overruled": // ID REPLICA
+		return m.Overruled(now, name, line[2])
 	case "loaded":
-		return m.Loaded(now, name, Load{Source: "disk", Bytes: 100, Floor: 5 * time.Millisecond})
+		return m.Loaded(now, name, Load{At: p.at(now), Source: "disk", Bytes: 100, Floor: 5 * time.Millisecond})
 	case "serves":
-		return m.Serves(now, name, Start{Graph: time.Millisecond})
+		return m.Serves(now, name, Start{At: p.at(now), Graphs: 4, Graph: time.Millisecond})
 	case "failed":
 		return m.Failed(now, name, "out of memory")
 	case "deadline":
@@ -62,6 +66,14 @@ func (p *player) step(now time.Time, line []string) []Effect {
 	}
 	p.t.Fatalf("unknown event %s", line[0])
 	return nil
+}
+
+// at returns when a load or a capture ended: now, or long ago if the line says so.
+func (p *player) at(now time.Time) time.Time {
+	if p.before {
+		return now.Add(-time.Hour)
+	}
+	return now
 }
 
 func text(e Effect) string {
@@ -77,8 +89,9 @@ func text(e Effect) string {
 		if e.Failure != "" {
 			how = fmt.Sprintf("failed in %s: %s", e.Phase, e.Failure)
 		}
-		return fmt.Sprintf("%s ended, %s %s: drain %s, free %s, load %s, capture %s; %d bytes from %q", e.ID, e.To, how,
-			m.Drain, m.Free, m.Load, m.Capture, m.Weights.Bytes, m.Weights.Source)
+		return fmt.Sprintf("%s ended, %s %s: drain %s, free %s, load %s, capture %s; %d bytes from %q, "+
+			"floor %s; %d graphs in %s", e.ID, e.To, how, m.Drain, m.Free, m.Load, m.Capture, m.Weights.Bytes,
+			m.Weights.Source, m.Weights.Floor, m.Engine.Graphs, m.Engine.Graph)
 	case Refuse:
 		return fmt.Sprintf("refuse %s: %s is %s", e.ID, e.InProgress.ID, e.InProgress.Phase)
 	case Ignored:

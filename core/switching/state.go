@@ -28,6 +28,7 @@ const (
 	evFreed
 	evSuspended
 	evActivated
+	evOverruled
 	evLoaded
 	evServes
 	evProgress
@@ -36,8 +37,8 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"begin", "drained", "freed", "suspended", "activated", "loaded", "serves", "progress", "failed",
-		"deadline"}[e]
+	return [...]string{"begin", "drained", "freed", "suspended", "activated", "overruled", "loaded", "serves",
+		"progress", "failed", "deadline"}[e]
 }
 
 // Request asks for a switch.
@@ -50,18 +51,23 @@ type Request struct {
 
 // Load describes how weights got onto the device.
 type Load struct {
-	Source string        // "disk", "host cache", "device" if they were there
+	At     time.Time     // when they were there; zero: not known
+	Source string        // "disk", "host cache", "device" if they were there before
+	Why    string        // why from there
 	Bytes  int64         // that were copied
 	Floor  time.Duration // the bytes over the slower of source and link; 0 if unknown
 }
 
 // Start describes the start of an engine.
 type Start struct {
-	Graph  time.Duration // capture of graphs
+	At     time.Time     // when it was ready; zero: not known
+	Graphs int           // that it captured
+	Graph  time.Duration // how long that took
 	Verify time.Duration // check of the weights by a canary
 }
 
-// Metrics is the cost of a switch. Drain, Free, Load and Capture are the durations of its phases.
+// Metrics is the cost of a switch. Drain, Free, Load and Capture are the durations of its phases. A load
+// or a capture from before the switch is not in it.
 type Metrics struct {
 	Drain, Free, Load, Capture time.Duration
 	Weights                    Load

@@ -22,10 +22,14 @@ var (
 )
 
 var (
-	always     = guard{}
-	repeated   = guard{"of the same request", func(m *Machine, e event) bool { return e.request.ID == m.current.ID }}
-	stays      = guard{"does not leave", func(m *Machine, e event) bool { return !m.current.leaves(e.lease) }}
+	always   = guard{}
+	repeated = guard{"of the same request", func(m *Machine, e event) bool { return e.request.ID == m.current.ID }}
+	stays    = guard{"does not leave", func(m *Machine, e event) bool { return !m.current.leaves(e.lease) }}
+	noPart   = guard{"takes no part", func(m *Machine, e event) bool {
+		return !m.current.leaves(e.lease) && e.lease != m.current.To
+	}}
 	notTold    = guard{"not suspended", func(m *Machine, e event) bool { return !m.current.told(e.lease) }}
+	otherID    = guard{"of another switch", func(m *Machine, e event) bool { return e.id != m.current.ID }}
 	notComing  = guard{"does not come", func(m *Machine, e event) bool { return e.lease != m.current.To }}
 	someServe  = guard{"some still serve", func(m *Machine, _ event) bool { return len(m.current.serving) > 0 }}
 	someHold   = guard{"some hold memory", func(m *Machine, _ event) bool { return len(m.current.holding) > 0 }}
@@ -49,6 +53,9 @@ var rows = table.New("switching", []row{
 	{inProgress, evActivated, stays, same, nil, "ignore"},
 	{inProgress, evActivated, notTold, same, nil, "ignore"},
 	{inProgress, evActivated, always, Serving, (*Machine).fail, "bring back; ended"},
+	{inProgress, evOverruled, otherID, same, nil, "ignore"},
+	{inProgress, evOverruled, noPart, same, nil, "ignore"},
+	{inProgress, evOverruled, always, Serving, (*Machine).fail, "bring back; ended"},
 	{inProgress, evLoaded, notComing, same, nil, "ignore"},
 	{inProgress, evLoaded, always, same, (*Machine).loaded, "keep the load; progress"},
 	{inProgress, evServes, notComing, same, nil, "ignore"},

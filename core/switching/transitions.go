@@ -60,7 +60,7 @@ func (m *Machine) leave(now time.Time) {
 
 func (m *Machine) begin(e event) {
 	m.number++
-	m.current = current{Request: e.request, entered: e.now}
+	m.current = current{Request: e.request, began: e.now, entered: e.now}
 	m.current.serving, m.current.holding = slices.Clone(e.request.Leave), slices.Clone(e.request.Leave)
 	m.emit(SetDeadline{m.number, e.request.Timeout})
 	m.progress = true
@@ -84,13 +84,24 @@ func (m *Machine) suspended(e event) {
 	}
 }
 
+// onDevice is the source of weights that were on the device before the switch.
+const onDevice = "device"
+
 func (m *Machine) loaded(e event) {
-	m.current.loaded, m.current.metrics.Weights = true, e.load
+	c := &m.current
+	if !e.load.At.After(c.began) {
+		e.load = Load{Source: onDevice}
+	}
+	c.loaded, c.metrics.Weights = true, e.load
 	m.progress = true
 }
 
 func (m *Machine) serves(e event) {
-	m.current.serves, m.current.metrics.Engine = true, e.start
+	c := &m.current
+	if !e.start.At.After(c.began) {
+		e.start = Start{}
+	}
+	c.serves, c.metrics.Engine = true, e.start
 	m.progress = true
 }
 
@@ -105,8 +116,8 @@ func (m *Machine) succeed(event) {
 func (m *Machine) fail(e event) {
 	c := &m.current
 	m.emit(BringBack{c.ID, slices.Clone(c.Leave)})
-	m.emit(Ended{ID: c.ID, To: c.To, Failure: e.why, Conflict: e.kind == evActivated, Phase: c.phase(),
-		Metrics: c.metrics})
+	conflict := e.kind == evActivated || e.kind == evOverruled
+	m.emit(Ended{ID: c.ID, To: c.To, Failure: e.why, Conflict: conflict, Phase: c.phase(), Metrics: c.metrics})
 }
 
 // phase returns the phase that the facts amount to.

@@ -41,7 +41,9 @@ func (f Loader) OpenAdapter(model, adapter string, device cuda.Info) (engine.Ada
 	if err != nil {
 		return engine.AdapterFile{}, err
 	}
-	return engine.AdapterFile{Base: a.Base, Layout: a.Layout, Rank: a.Rank, Scale: a.Scale, Read: a.Read}, nil
+	return engine.AdapterFile{
+		Path: adapter, Base: a.Base, Layout: a.Layout, Rank: a.Rank, Scale: a.Scale, Read: a.Read,
+	}, nil
 }
 
 // rankBytes returns the size of an adapter of rank 1 for all projections.
@@ -62,7 +64,8 @@ func (c Config) adapterBytes() int64 { return int64(c.matrices())*8 + 4 + 4 }
 func (c Config) matrices() int { return c.Layers * int(lora.Targets) * 2 }
 
 // adapterTables are the tables that the LoRA kernels read, and the kernels' workspace. They are
-// uploaded if a step uses an adapter that the last upload did not include.
+// uploaded if a step uses an adapter that the last upload did not include. Their addresses and sizes
+// are those for limits.MaxAdapters adapters, however many there are, so that graphs can use them.
 type adapterTables struct {
 	device   cuda.Device
 	dtype    cuda.DType
@@ -161,17 +164,19 @@ func (a *adapterTables) check(adapter *engine.Adapter) error {
 	return nil
 }
 
-// upload writes the tables of n adapters: U64 pages [n, maxPages], I64 offsets [matrices, n], I32
-// ranks [n], F32 scales [n].
+// upload writes the tables of adapters: with n = MaxAdapters, U64 pages [n, maxPages], I64 offsets
+// [matrices, n], I32 ranks [n], F32 scales [n].
 func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error {
 	a.current = nil // invalid until the upload succeeds
-	n := len(held)
+	n := a.limits.MaxAdapters
 	words := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(a.staging.Bytes()))), n*(a.maxPages+a.count))
 	pages, offsets := words[:n*a.maxPages], words[n*a.maxPages:]
 	clear(pages)
 	clear(a.present)
 	tail := a.staging.Bytes()[8*len(words):]
 	ranks, scales := integers(tail[:4*n]), floats(tail[4*n:8*n])
+	clear(ranks)
+	clear(scales)
 	for i := range offsets {
 		offsets[i] = -1
 	}
@@ -197,7 +202,7 @@ func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error
 
 // add adds the adapters' contribution to a projection, with two launches per run of rows.
 func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
-	if len(in.adapterRuns) == 0 || !a.present[matrix(which)] {
+	if len(in.adapterRuns) == 0 || !in.anyAdapter && !a.present[matrix(which)] {
 		return
 	}
 	for _, r := range in.adapterRuns {
@@ -219,9 +224,9 @@ func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, 
 	}
 }
 
-// table returns where the kernels find one matrix of each current adapter.
+// table returns where the kernels find one matrix of each adapter.
 func (a *adapterTables) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
-	n := len(a.current)
+	n := a.limits.MaxAdapters
 	offsets := a.memory.Offset(8 * int64(n*a.maxPages))
 	ranks := offsets.Offset(8 * int64(n*a.count))
 	return kernels.LoRA{

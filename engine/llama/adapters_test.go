@@ -64,7 +64,7 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 	if !ok {
 		t.Fatalf("fewer than %d pages are left", file.Layout.Pages())
 	}
-	adapter, err := a.Load(t.Context(), file, staged, pages)
+	adapter, err := a.Load(t.Context(), file, staged.Bytes(), nil, pages)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,14 @@
 package llama_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	"troupe/cuda/host"
 	"troupe/engine"
+	"troupe/engine/llama"
 	"troupe/testkit"
 )
 
@@ -27,5 +32,54 @@ func BenchmarkStep(b *testing.B) {
 			}
 			b.ReportMetric(float64(rows[0]*rows[1])*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 		})
+	}
+}
+
+// BenchmarkGraphs compares decode steps by graphs with the same steps kernel by kernel, in turn, and
+// reports the ratio of their median times. A batch of 9 is padded to 16 rows.
+func BenchmarkGraphs(b *testing.B) {
+	const context = 20
+	for _, size := range []int{1, 8, 9, 16} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			var batch []engine.Sequence
+			for i := range size {
+				s := engine.Sequence{Tokens: []uint32{5}, Position: 50, Sample: true}
+				for j := range context {
+					s.Blocks = append(s.Blocks, int32(i*context+j))
+				}
+				batch = append(batch, s)
+			}
+			engines := [2]engine.Engine{}
+			for i, mode := range []llama.GraphMode{llama.NoGraphs, llama.AllGraphs} {
+				r := newGraphReplica(b, mode, host.Config{}, 16*context)
+				r.capture(b)
+				engines[i] = r.engine
+			}
+			var took [2][]time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				for i, e := range engines {
+					began := time.Now()
+					if _, err := e.Step(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], time.Since(began))
+				}
+			}
+			for i := range took {
+				slices.Sort(took[i])
+			}
+			median := len(took[0]) / 2
+			b.ReportMetric(float64(took[0][median].Microseconds()), "plain-µs")
+			b.ReportMetric(took[1][median].Seconds()/took[0][median].Seconds(), "graph/plain")
+		})
+	}
+}
+
+// BenchmarkCapture measures the capture of all graphs of an engine.
+func BenchmarkCapture(b *testing.B) {
+	r := newGraphReplica(b, llama.AllGraphs, host.Config{}, kvBlocks)
+	for b.Loop() {
+		r.capture(b)
 	}
 }

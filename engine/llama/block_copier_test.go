@@ -36,9 +36,21 @@ func newReplica(t testing.TB) *testReplica {
 
 func newReplicaOn(t testing.TB, device cuda.Device) *testReplica {
 	t.Helper()
-	r := &testReplica{device: device, store: residency.NewStore(device, llama.Loader{})}
+	return newReplicaWith(t, device, llama.Loader{}, kvBlocks)
+}
+
+func newReplicaWith(t testing.TB, device cuda.Device, loader llama.Loader, blocks int) *testReplica {
+	t.Helper()
+	return newReplicaWithin(t, device, loader, blocks, limits)
+}
+
+func newReplicaWithin(
+	t testing.TB, device cuda.Device, loader llama.Loader, blocks int, limits engine.Limits,
+) *testReplica {
+	t.Helper()
+	r := &testReplica{device: device, store: residency.NewStore(device, loader)}
 	load := engine.LoadSpec{
-		Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits,
+		Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}
 	var err error
 	if _, err = r.store.Load(context.Background(), load); err != nil {

@@ -24,6 +24,7 @@ type llamaEngine struct {
 	logits    cuda.HostMemory // for a step's outputs
 	at        addresses
 	adapters  *adapterTables // nil if the limits allow none
+	graphs    graphs
 }
 
 // addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
@@ -120,7 +121,7 @@ func (e *llamaEngine) allocate(ints int) error {
 
 // Close implements engine.Engine.
 func (e *llamaEngine) Close() error {
-	var errs []error
+	errs := []error{e.graphs.close()}
 	if e.stream != nil {
 		errs = append(errs, e.stream.Close())
 	}
@@ -146,15 +147,11 @@ func (e *llamaEngine) Step(ctx context.Context, batch []engine.Sequence) ([]samp
 	if err := e.check(batch); err != nil {
 		return nil, err
 	}
-	in := e.input(batch)
-	in.gates = newGates(ctx, batch)
-	if err := e.selectAdapters(batch, &in); err != nil {
+	c := countsOf(batch)
+	if err := e.compute(ctx, batch, c); err != nil {
 		return nil, err
 	}
-	if err := e.forward(in); err != nil {
-		return nil, err
-	}
-	tokens := make([]sample.Token, 0, in.samples)
+	tokens := make([]sample.Token, 0, c.samples)
 	logits := floats(e.logits.Bytes())
 	for _, s := range batch {
 		if s.Sample {
@@ -163,6 +160,24 @@ func (e *llamaEngine) Step(ctx context.Context, batch []engine.Sequence) ([]samp
 		}
 	}
 	return tokens, nil
+}
+
+// compute fills the logits of a step, by a graph if there is one for the batch.
+func (e *llamaEngine) compute(ctx context.Context, batch []engine.Sequence, c counts) error {
+	graph, padded := e.graphs.find(batch)
+	if graph != nil {
+		in := e.input(batch, counts{padded, padded, padded})
+		if err := e.selectAdapters(batch, &in); err != nil {
+			return err
+		}
+		return e.replay(graph, in, c.samples)
+	}
+	in := e.input(batch, c)
+	in.gates = newGates(ctx, batch)
+	if err := e.selectAdapters(batch, &in); err != nil {
+		return err
+	}
+	return e.forward(in)
 }
 
 // check refuses a batch with tokens, positions or blocks outside the model's bounds or the arena.

@@ -15,22 +15,31 @@ type input struct {
 	adapters                       cuda.Ptr // I32 [n], as in kernels.LoRA
 	tables                         cuda.Ptr // I32 [sequences, width]
 	last                           cuda.Ptr // I32 [samples]: the rows whose logits are needed
-	n, samples                     int
-	size                           int      // integers in total
-	adapterRows                    []int32  // content of adapters; valid if adapterRuns is not empty
-	adapterRuns                    []rowRun // rows with adapters
-	gates                          gates
+	counts
+	size        int      // integers in total
+	adapterRows []int32  // content of adapters; valid if adapterRuns is not empty
+	adapterRuns []rowRun // rows with adapters
+	anyAdapter  bool     // the adapters are not known yet, so they may have any matrix
+	gates       gates
 }
 
-// input writes a step's integers to the staging memory.
-func (e *llamaEngine) input(batch []engine.Sequence) input {
-	var in input
+// counts are the sizes of a step.
+type counts struct{ n, sequences, samples int }
+
+func countsOf(batch []engine.Sequence) (c counts) {
+	c.sequences = len(batch)
 	for _, s := range batch {
-		in.n += len(s.Tokens)
+		c.n += len(s.Tokens)
 		if s.Sample {
-			in.samples++
+			c.samples++
 		}
 	}
+	return c
+}
+
+// input writes a step's integers to the staging memory. What the batch lacks to the counts is padding.
+func (e *llamaEngine) input(batch []engine.Sequence, c counts) input {
+	in := input{counts: c}
 	all := integers(e.staging.Bytes())
 	take := func(n int) ([]int32, cuda.Ptr) {
 		part := all[in.size : in.size+n]
@@ -44,7 +53,7 @@ func (e *llamaEngine) input(batch []engine.Sequence) input {
 	rows, in.rows = take(in.n)
 	slots, in.slots = take(in.n)
 	in.adapterRows, in.adapters = take(in.n)
-	tables, in.tables = take(len(batch) * e.tableWidth)
+	tables, in.tables = take(in.sequences * e.tableWidth)
 	last, in.last = take(in.samples)
 	row, samples := 0, 0
 	for i, s := range batch {
@@ -60,6 +69,10 @@ func (e *llamaEngine) input(batch []engine.Sequence) input {
 			samples++
 		}
 	}
+	for ; row < in.n; row++ {
+		tokens[row], positions[row], rows[row], slots[row], in.adapterRows[row] = 0, 0, -1, -1, -1
+	}
+	clear(last[samples:])
 	return in
 }
 
@@ -77,10 +90,32 @@ func (l *launcher) launch(op cuda.Op) {
 
 // forward computes the logits of the sampled rows and waits for them.
 func (e *llamaEngine) forward(in input) error {
-	if err := e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.size]); err != nil {
+	if err := e.copyInput(in); err != nil {
 		return err
 	}
 	l := &launcher{stream: e.stream}
+	if e.launch(l, in); l.err != nil {
+		return l.drain()
+	}
+	return e.copyLogits(in.samples)
+}
+
+func (e *llamaEngine) copyInput(in input) error {
+	return e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.size])
+}
+
+// copyLogits waits for the logits of the first samples.
+func (e *llamaEngine) copyLogits(samples int) error {
+	if samples > 0 {
+		if err := e.stream.CopyOut(e.logits.Bytes()[:4*samples*e.Vocab], e.at.logits); err != nil {
+			return err
+		}
+	}
+	return e.stream.Sync()
+}
+
+// launch launches the kernels of a step, from the input to the logits.
+func (e *llamaEngine) launch(l *launcher, in input) {
 	n, hidden := int32(in.n), int32(e.Hidden)
 	l.launch(kernels.Embed{
 		Out: e.at.x, Table: e.embed, Tokens: in.tokens, N: n, Dim: hidden, Vocab: int32(e.Vocab), DType: e.dtype,
@@ -95,15 +130,6 @@ func (e *llamaEngine) forward(in input) error {
 		e.normalise(l, e.at.last, e.at.last, e.norm, s)
 		e.multiply(l, e.at.logits, e.at.last, linear{weight: e.head}, s, shape{Out: e.Vocab, In: e.Hidden}, false)
 	}
-	if l.err != nil {
-		return l.drain()
-	}
-	if in.samples > 0 {
-		if err := e.stream.CopyOut(e.logits.Bytes()[:4*in.samples*e.Vocab], e.at.logits); err != nil {
-			return err
-		}
-	}
-	return e.stream.Sync()
 }
 
 // attention adds a layer's attention to x.
@@ -169,13 +195,14 @@ func (e *llamaEngine) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32,
 }
 
 // kvLayout returns the location of a layer's keys and values. A block holds all layers, and for
-// each layer the keys before the values.
+// each layer the keys before the values. It has all blocks that the arena can have, so that it does
+// not change when the arena grows or shrinks; check refuses those that are not there.
 func (e *llamaEngine) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{
 		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer),
 		ValueOffset: 2*half*int64(layer) + half,
-		Blocks:      int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads),
-		HeadDim: int32(e.HeadDim),
+		Blocks:      int32(min(e.arena.MaxBlocks, math.MaxInt32/e.arena.BlockTokens)),
+		BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
 	}
 }

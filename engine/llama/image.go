@@ -51,6 +51,7 @@ func (f Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine
 	m := inspectedModel{Config: c, tensors: tensors, info: image.InfoOn(device.Info())}
 	w := f.weights(device, m, base, image.Digests, image.Files)
 	w.path = image.Path
+	w.setSums(image.Sums)
 	return w, nil
 }
 
@@ -107,7 +108,10 @@ func copyImage(
 				b = memory[s.Offset:]
 			}
 			b = b[:s.Bytes:s.Bytes]
-			err := partOf(ctx, image, i, b, from)
+			copied, err := copyPart(ctx, from, i, device, base.Offset(s.Offset), b, memory != nil)
+			if !copied && err == nil {
+				err = partOf(ctx, image, i, b, from)
+			}
 			mu.Lock()
 			switch {
 			case failed != nil:
@@ -116,6 +120,7 @@ func copyImage(
 				stop()
 			case ctx.Err() != nil:
 				failed = ctx.Err()
+			case copied:
 			case direct:
 				failed = u.stream.CopyIn(base.Offset(s.Offset), b)
 			default:
@@ -136,6 +141,19 @@ func copyImage(
 		return failed
 	}
 	return u.stream.Sync()
+}
+
+// copyPart copies a part directly from a reader to the device, if it can, and to b if that is kept.
+func copyPart(ctx context.Context, from engine.ImageReader, i int, device cuda.Device, at cuda.Ptr, b []byte,
+	keep bool) (bool, error) {
+	copier, ok := from.(engine.PartCopier)
+	if !ok {
+		return false, nil
+	}
+	if !keep {
+		b = nil
+	}
+	return copier.CopyPart(ctx, i, device, at, b)
 }
 
 // partOf puts a part of an image into b, or verifies that it is there.
@@ -204,6 +222,7 @@ func (f Loader) CopyToImage(ctx context.Context, weights engine.Weights, memory 
 			return nil, err
 		}
 	}
+	w.setSums(image.Sums)
 	return image, nil
 }
 

@@ -69,6 +69,7 @@ func greedy(t *testing.T, d cuda.Device, w engine.Weights) []uint32 {
 	defer func() { _ = d.Free(base) }()
 	e, err := w.Open(engine.Arena{
 		Base: base, Blocks: func() int { return blocks }, BlockTokens: blockTokens, BlockBytes: size,
+		MaxBlocks: blocks,
 	}, limits)
 	if err != nil {
 		t.Fatal(err)

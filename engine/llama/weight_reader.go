@@ -18,12 +18,11 @@ import (
 // weightReader reads each weights file of a model once, from the first byte to the last, and
 // computes its digest meanwhile. It also reads the bytes that no tensor needs.
 type weightReader struct {
-	ctx    context.Context
-	roots  modelfile.Roots
-	cache  *digest.Cache
-	hasher *digest.Hasher
-	files  []digest.File           // read to their end
-	read   map[string]digest.Stamp // by path
+	ctx   context.Context
+	roots modelfile.Roots
+	cache *digest.Cache
+	files []digest.File           // read to their end
+	read  map[string]digest.Stamp // by path
 
 	ahead  *readAhead
 	file   *os.File // nil: no file is open
@@ -67,8 +66,7 @@ func (s *weightReader) open(p safetensors.Place) error {
 	if content, ok := s.cache.Find(s.path, s.stamp); ok {
 		s.cached = &content
 	}
-	s.hasher.Begin(s.cached != nil)
-	s.ahead.begin(f)
+	s.ahead.begin(f, s.stamp.Size, s.cached != nil)
 	return nil
 }
 
@@ -84,7 +82,6 @@ func (s *weightReader) checkUnchanged() error {
 // Read implements io.Reader.
 func (s *weightReader) Read(b []byte) (int, error) {
 	n, err := s.ahead.Read(b)
-	_, _ = s.hasher.Write(b[:n]) // never fails
 	s.at += int64(n)
 	return n, err
 }
@@ -153,7 +150,7 @@ func (s *weightReader) finish() error {
 	if err := s.checkUnchanged(); err != nil {
 		return err
 	}
-	content := s.hasher.End()
+	content := s.ahead.content()
 	switch {
 	case s.cached == nil:
 		s.cache.Put(s.path, s.stamp, content, s.began)

@@ -15,20 +15,23 @@ import (
 type Loader struct {
 	Roots    modelfile.Roots // folders that may contain models and adapters
 	Adapters LoRAMode        // Batched except in tests and benchmarks
+	Graphs   GraphMode       // FastGraphs except in tests and benchmarks
 	Digests  *digest.Cache   // of files read before; nil: every load hashes all files
 }
 
 // Weights is a model in device memory, in one allocation.
 type Weights struct {
 	Config
-	info   engine.ModelInfo
-	digest engine.Digests
-	device cuda.Device
-	base   cuda.Ptr
-	dtype  cuda.DType // of the matrices
-	mode   LoRAMode
-	path   string          // folder that it was loaded from
-	files  modelfile.Files // of the folder, without the weights
+	info      engine.ModelInfo
+	digest    engine.Digests
+	device    cuda.Device
+	base      cuda.Ptr
+	dtype     cuda.DType // of the matrices
+	mode      LoRAMode
+	graphMode GraphMode
+	path      string          // folder that it was loaded from
+	files     modelfile.Files // of the folder, without the weights
+	known     knownSums
 
 	embed, norm, head cuda.Ptr
 	layers            []layer
@@ -81,6 +84,7 @@ func (f Loader) LoadWithImage(ctx context.Context, device cuda.Device, path stri
 	if memory == nil {
 		return w, nil, nil
 	}
+	w.setSums(sums)
 	image := w.image()
 	image.Sums = sums
 	return w, image, nil
@@ -92,7 +96,7 @@ func (f Loader) weights(
 ) *Weights {
 	w := &Weights{
 		Config: m.Config, info: m.info, device: device, base: base, dtype: m.tensors[0].dtype, mode: f.Adapters,
-		digest: digests, layers: make([]layer, m.Layers), files: files,
+		graphMode: f.Graphs, digest: digests, layers: make([]layer, m.Layers), files: files,
 	}
 	for _, t := range m.tensors {
 		t.set(w, base.Offset(t.offset))
@@ -107,9 +111,7 @@ func (f Loader) read(
 	ctx context.Context, device cuda.Device, base cuda.Ptr, m inspectedModel, path string, before digest.Sum,
 	image []byte,
 ) (d engine.Digests, sums []engine.ImageSum, err error) {
-	source := &weightReader{
-		ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0), ahead: newReadAhead(),
-	}
+	source := &weightReader{ctx: ctx, roots: f.Roots, cache: f.Digests, ahead: newReadAhead()}
 	defer source.closeFile()
 	if sums, err = upload(ctx, device, base, m.tensors, source, image); err != nil {
 		return d, nil, err

@@ -8,23 +8,26 @@ import (
 	"slices"
 	"sync"
 
+	"troupe/core/hostcache"
+	"troupe/core/lora"
 	"troupe/cuda"
 	"troupe/engine"
 )
 
-// AdapterCache holds the adapters of one lease in device memory and in host memory, by key. It
-// survives actor crashes: when it is opened again, the same adapters are in the same pages. The
-// caller decides which pages an adapter may use. It is safe for concurrent use.
+// AdapterCache holds the adapters of one lease in device memory, by key. It survives actor crashes: when
+// it is opened again, the same adapters are in the same pages. The caller decides which pages an adapter
+// may use. Copies in host memory belong to the host cache of the node. It is safe for concurrent use.
 type AdapterCache struct {
 	memory *engine.AdapterMemory
+	images *HostCache // nil: none
 	loader engine.AdapterLoader
 	model  string
+	layout string
 	limits engine.Limits
 	info   cuda.Info
 
 	mu       sync.Mutex
 	resident map[string]ResidentAdapter
-	staged   map[string]StagedAdapter
 	closed   bool
 }
 
@@ -36,18 +39,18 @@ type ResidentAdapter struct {
 	adapter *engine.Adapter
 }
 
-// StagedAdapter is an adapter in host memory.
-type StagedAdapter struct {
-	Key    string
-	File   engine.AdapterFile
-	memory cuda.HostMemory
-}
+// Layout identifies the base model and the kind of device that the content of an adapter is for.
+func (s *AdapterCache) Layout() string { return s.layout }
 
-// Inspect reads only an adapter's headers and checks them against the model and the engine's
-// limits.
-func (s *AdapterCache) Inspect(path string) (engine.AdapterFile, error) {
-	file, err := s.loader.OpenAdapter(s.model, path, s.info)
-	if err == nil && file.Rank > s.limits.MaxRank {
+// Inspect checks an adapter against the model and the engine's limits. It reads only headers, and no
+// file if there is a copy in host memory.
+func (s *AdapterCache) Inspect(name hostcache.Name, path string) (file engine.AdapterFile, err error) {
+	if copy := s.images.FindAdapter(name); copy != nil {
+		file = copy.File
+	} else if file, err = s.loader.OpenAdapter(s.model, path, s.info); err != nil {
+		return file, err
+	}
+	if file.Rank > s.limits.MaxRank {
 		err = fmt.Errorf(
 			"%s has rank %d, and this replica supports at most %d; raise max_adapter_rank of its model", path,
 			file.Rank, s.limits.MaxRank,
@@ -56,39 +59,93 @@ func (s *AdapterCache) Inspect(path string) (engine.AdapterFile, error) {
 	return file, err
 }
 
-// Load loads an adapter into pages that no step reads. If keep is set, it also keeps the adapter in
-// host memory. It does nothing if the adapter is already in these pages. If it fails, it frees what
-// it allocated.
-func (s *AdapterCache) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+// InHost reports whether an adapter has a copy in host memory.
+func (s *AdapterCache) InHost(name hostcache.Name) bool { return s.images.FindAdapter(name) != nil }
+
+// HostNews returns a number that changes with the answers of InHost.
+func (s *AdapterCache) HostNews() uint64 { return s.images.AdapterNews() }
+
+// Load loads an adapter into pages that no step reads, and returns where it was loaded from. The ticket
+// is for the copy in the host cache: it is loaded from there, or its files are read and leave a copy. Without a
+// ticket, neither happens. It does nothing if the adapter is already in these pages; the tier is GPU
+// then. If it fails, it frees what it allocated.
+func (s *AdapterCache) Load(
+	ctx context.Context, key string, file engine.AdapterFile, pages []uint32, ticket string,
+) (from lora.Tier, err error) {
+	use := s.images.Claim(ticket)
+	defer func() { err = errors.Join(err, use.Close()) }()
 	s.mu.Lock()
 	held, there := s.resident[key]
-	staged, kept := s.staged[key]
 	s.mu.Unlock()
 	if there && slices.Equal(held.Pages, pages) {
-		return nil
+		return lora.GPU, nil
 	}
-	if !kept {
-		memory, err := s.memory.Stage(ctx, file)
-		if err != nil {
-			return err
+	if copy := use.Adapter(); copy != nil {
+		err := s.loadCopy(ctx, key, copy, use, pages)
+		damaged := (*engine.DamagedImage)(nil)
+		if !errors.As(err, &damaged) {
+			return lora.DRAM, err
 		}
-		staged = StagedAdapter{key, file, memory}
+		use.Damaged(damaged) // its files are read instead
 	}
-	adapter, err := s.memory.Load(ctx, staged.File, staged.memory, pages)
+	return lora.Disk, s.loadFiles(ctx, key, file, use, pages)
+}
+
+func (s *AdapterCache) loadCopy(
+	ctx context.Context, key string, copy *engine.AdapterCopy, use *ImageUse, pages []uint32,
+) error {
+	content, err := use.Memory()
+	if err != nil {
+		return err
+	}
+	return s.load(ctx, key, copy.File, content, copy.Sums, pages)
+}
+
+// loadFiles reads the files of an adapter. If the use is for that, their content stays in host memory,
+// even if the device cannot take it.
+func (s *AdapterCache) loadFiles(
+	ctx context.Context, key string, file engine.AdapterFile, use *ImageUse, pages []uint32,
+) error {
+	if !use.Filling() {
+		return s.loadStaged(ctx, key, file, pages)
+	}
+	content, err := use.Memory()
+	if err != nil {
+		use.Failed(err)
+		return s.loadStaged(ctx, key, file, pages)
+	}
+	if err := file.Read(ctx, content); err != nil {
+		use.Failed(err)
+		return err
+	}
+	err = s.load(ctx, key, file, content, nil, pages)
+	use.AdapterFilled(engine.NewAdapterCopy(file, content))
+	return err
+}
+
+// loadStaged loads an adapter through host memory that it frees.
+func (s *AdapterCache) loadStaged(ctx context.Context, key string, file engine.AdapterFile, pages []uint32) error {
+	staged, err := s.memory.Stage(ctx, file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.load(ctx, key, file, staged.Bytes(), nil, pages), staged.Free())
+}
+
+func (s *AdapterCache) load(
+	ctx context.Context, key string, file engine.AdapterFile, content []byte, sums []uint64, pages []uint32,
+) error {
+	adapter, err := s.memory.Load(ctx, file, content, sums, pages)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed && err == nil {
-		err = errors.New("adapter memory is closed")
+	if s.closed {
+		return errors.New("adapter memory is closed")
 	}
-	if err == nil {
-		s.resident[key] = ResidentAdapter{key, staged.File, pages, adapter}
-	}
-	if !kept && keep && err == nil {
-		s.staged[key] = staged
-	} else if !kept {
-		err = errors.Join(err, staged.memory.Free())
-	}
-	return err
+	s.resident[key] = ResidentAdapter{key, file, pages, adapter}
+	return nil
 }
 
 // Find returns an adapter that is in device memory.
@@ -106,18 +163,6 @@ func (s *AdapterCache) Evict(key string) {
 	delete(s.resident, key)
 }
 
-// Drop frees an adapter's host memory. The adapter must not be loading from there.
-func (s *AdapterCache) Drop(key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	staged, ok := s.staged[key]
-	if !ok {
-		return nil
-	}
-	delete(s.staged, key)
-	return staged.memory.Free()
-}
-
 // Held returns the adapters in device memory, by key.
 func (s *AdapterCache) Held() []ResidentAdapter {
 	s.mu.Lock()
@@ -129,77 +174,15 @@ func (s *AdapterCache) Held() []ResidentAdapter {
 	return all
 }
 
-// Staged returns the adapters in host memory, by key.
-func (s *AdapterCache) Staged() []StagedAdapter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]StagedAdapter, 0, len(s.staged))
-	for _, key := range slices.Sorted(maps.Keys(s.staged)) {
-		all = append(all, s.staged[key])
-	}
-	return all
-}
-
 // Pages returns the numbers of all pages.
 func (s *AdapterCache) Pages() []uint32 { return s.memory.PageNumbers() }
 
-// close waits for copies in progress and frees all memory.
+// close waits for copies in progress and frees the device memory.
 func (s *AdapterCache) close() error {
 	err := s.memory.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, staged := range s.staged {
-		err = errors.Join(err, staged.memory.Free())
-	}
-	clear(s.staged)
 	clear(s.resident)
 	return err
-}
-
-// LeaseAdapters adds memory for adapters to a loaded lease. If the lease has such memory, it
-// returns the lease unchanged.
-func (s *Store) LeaseAdapters(lease string, pages int) (Loaded, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, err := s.get(lease)
-	if err != nil {
-		return Loaded{}, err
-	}
-	if m.adapters == nil {
-		err = s.leaseAdapters(m, pages)
-	}
-	return m.Loaded, err
-}
-
-// leaseAdapters allocates the memory. The caller ensures that no other call does so for this lease.
-func (s *Store) leaseAdapters(m *model, pages int) error {
-	format, ok := s.loader.(engine.AdapterLoader)
-	if !ok || m.Limits.MaxAdapters == 0 {
-		return fmt.Errorf("the model of lease %s supports no adapters: %w", m.Lease, errors.ErrUnsupported)
-	}
-	memory, err := engine.NewAdapterMemory(s.device, pages)
-	if err != nil {
-		return fmt.Errorf("lease %s: %w", m.Lease, err)
-	}
-	m.adapters = &AdapterCache{
-		memory: memory, loader: format, model: m.Path, limits: m.Limits, info: s.device.Info(),
-		resident: make(map[string]ResidentAdapter), staged: make(map[string]StagedAdapter),
-	}
-	m.AdapterPages = pages
-	return nil
-}
-
-// Adapters returns the adapter memory of the lease of a handle.
-func (s *Store) Adapters(handle string) (*AdapterCache, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, err := s.byHandle(handle)
-	if err != nil {
-		return nil, err
-	}
-	if m.adapters == nil {
-		return nil, fmt.Errorf("lease %s has no adapter memory; lease some first", m.Lease)
-	}
-	return m.adapters, nil
 }

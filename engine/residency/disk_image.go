@@ -21,6 +21,7 @@ type DiskImage struct {
 	of     *DiskImages
 	key    hostcache.Key
 	path   string
+	number uint64 // of the file
 	image  *engine.Image
 	begin  int64 // of the weights
 	plain  *os.File
@@ -99,6 +100,12 @@ func (i *DiskImage) ReadPart(_ context.Context, part int, into []byte) error {
 	}
 	return err
 }
+
+// Drop ends the use of the image by other loads.
+func (i *DiskImage) Drop(why string) { i.of.drop(i.key, i.path, why) }
+
+// Version tells the file from one that replaces it.
+func (i *DiskImage) Version() string { return fmt.Sprint(i.number) }
 
 // Close closes the files.
 func (i *DiskImage) Close() error {
@@ -179,6 +186,7 @@ func (d *DiskImages) publish(ctx context.Context, epoch uint64, i *engine.Image,
 		_ = folder.Sync() // else a crash of the machine may lose the file
 		folder.Close()
 	}
-	d.images[key] = &diskFile{path, i.Path, size, i.Weights, info.ModTime()}
+	d.files++
+	d.images[key] = &diskFile{path, i.Path, size, i.Weights, info.ModTime(), d.files}
 	return nil
 }

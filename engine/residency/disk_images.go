@@ -27,6 +27,7 @@ type DiskImages struct {
 	images  map[hostcache.Key]*diskFile
 	used    []hostcache.Key // by loads since TakeUsed, in order
 	damaged map[hostcache.Key]string
+	files   uint64 // that were added
 	epoch   uint64 // of the actor that decides; writes of earlier ones are dropped
 }
 
@@ -37,6 +38,7 @@ type diskFile struct {
 	bytes  int64
 	fits   cuda.DType
 	used   time.Time
+	number uint64 // of the file; a later one has a larger number
 }
 
 // DiskImageInfo describes an image on disk.
@@ -100,7 +102,8 @@ func (d *DiskImages) add(path string) error {
 	key := hostcache.Key{Digest: image.Digests.Revision, Layout: image.Info.WeightLayout}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.images[key] = &diskFile{path, image.Path, info.Size(), image.Weights, info.ModTime()}
+	d.files++
+	d.images[key] = &diskFile{path, image.Path, info.Size(), image.Weights, info.ModTime(), d.files}
 	return nil
 }
 
@@ -187,6 +190,12 @@ func (d *DiskImages) Find(revision string, on cuda.Info) *engine.Image {
 	return d.read(func(k hostcache.Key, i *diskFile) bool { return k.Digest == revision && i.fits == on.Weights })
 }
 
+// Has reports whether there is an image of a revision that fits a device. It does not read the disk.
+func (d *DiskImages) Has(revision string, on cuda.Info) bool {
+	_, path := d.find(func(k hostcache.Key, i *diskFile) bool { return k.Digest == revision && i.fits == on.Weights })
+	return path != "" && revision != ""
+}
+
 // FindFolder returns the image that was used last of those loaded from a folder, if it fits a device, or
 // nil. It reads the disk.
 func (d *DiskImages) FindFolder(path string, on cuda.Info) *engine.Image {
@@ -225,6 +234,9 @@ func (d *DiskImages) Open(revision string, on cuda.Info) *DiskImage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used = append(d.used, key)
+	if f := d.images[key]; f != nil && f.path == path {
+		i.number = f.number
+	}
 	return i
 }
 

@@ -5,4 +5,7 @@
 // and refers to a copy, which it may share with others. A lease is opened with its handle, a secret
 // that only its replica has. core/residency decides which copies there are, and core/device which
 // leases.
+//
+// Loaded weights are verified by a canary before they become a copy. core/verify decides, and Canaries has
+// its records.
 package residency

@@ -14,7 +14,7 @@ import (
 	"troupe/engine"
 )
 
-// HostCache holds images of weights in page-locked host memory, which all devices of a node copy. It
+// HostCache holds images of weights and adapters in page-locked host memory, which all devices of a node copy. It
 // survives the actor that decides which images it holds. Loads use an image, or fill one, with a
 // ticket that the actor has issued; a ticket that has ended is reported to the actor once, with its
 // outcome. It is safe for concurrent use.
@@ -23,6 +23,8 @@ type HostCache struct {
 
 	mu      sync.Mutex
 	images  map[hostcache.Key]*heldImage
+	names   map[hostcache.Name]*heldImage // of adapters
+	news    uint64                        // changes of which adapters there are
 	tickets map[string]*ticket
 	uses    uint64
 	changed func() // called when a ticket has ended; nil: not called
@@ -32,7 +34,8 @@ type HostCache struct {
 type heldImage struct {
 	key     hostcache.Key
 	bytes   int64
-	content *engine.Image // nil: it is being filled
+	content *engine.Image       // nil: it is being filled, or of an adapter
+	adapter *engine.AdapterCopy // nil: it is being filled, or of weights
 	memory  cuda.HostMemory
 	shares  []func() // end the use of the memory by other devices
 	revoked string   // why it serves no new load
@@ -56,6 +59,7 @@ type Ticket struct {
 	Key     hostcache.Key
 	Fill    bool
 	Digest  string // of the content that was filled; empty: it was not filled
+	Adapter bool   // an adapter was filled
 	Why     string // why it was not filled
 	Damaged string // how the image that was read is damaged; empty: it is not
 }
@@ -66,14 +70,17 @@ type HeldImage struct {
 	Bytes   int64
 	Filling bool
 	Revoked string
-	Readers []string      // tickets
-	Model   *engine.Image // nil: it has no content
+	Readers []string            // tickets
+	Model   *engine.Image       // nil: it is being filled, or of an adapter
+	Adapter *engine.AdapterCopy // nil: it is being filled, or of weights
+	Names   []hostcache.Name    // of the adapter, in order
 }
 
 // NewHostCache returns an empty cache whose memory these devices copy.
 func NewHostCache(devices ...cuda.Device) *HostCache {
 	return &HostCache{
 		devices: devices, images: make(map[hostcache.Key]*heldImage), tickets: make(map[string]*ticket),
+		names: make(map[hostcache.Name]*heldImage),
 	}
 }
 
@@ -116,6 +123,7 @@ func (c *HostCache) Revoke(key hostcache.Key, why string) {
 	defer c.mu.Unlock()
 	if i := c.images[key]; i != nil {
 		i.revoked = why
+		c.news++
 	}
 }
 
@@ -129,7 +137,9 @@ func (c *HostCache) Free(key hostcache.Key) (release func() error) {
 		return nil
 	}
 	delete(c.images, key)
+	maps.DeleteFunc(c.names, func(_ hostcache.Name, of *heldImage) bool { return of == i })
 	i.gone = true
+	c.news++
 	if i.users > 0 {
 		return nil
 	}
@@ -199,7 +209,8 @@ func (c *HostCache) Held() (all []HeldImage) {
 	defer c.mu.Unlock()
 	byUse := slices.SortedFunc(maps.Values(c.images), func(a, b *heldImage) int { return cmp.Compare(a.last, b.last) })
 	for _, i := range byUse {
-		held := HeldImage{Key: i.key, Bytes: i.bytes, Revoked: i.revoked, Model: i.content}
+		held := HeldImage{Key: i.key, Bytes: i.bytes, Revoked: i.revoked, Model: i.content, Adapter: i.adapter}
+		held.Names = c.namesOf(i)
 		for _, id := range slices.Sorted(maps.Keys(c.tickets)) {
 			if t := c.tickets[id]; t.image == i && t.Fill {
 				held.Filling = true

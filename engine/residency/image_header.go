@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -54,6 +55,9 @@ func EncodeHeader(i *engine.Image) ([]byte, error) {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range i.Sums { // the length does not depend on the checksums, which may not be known yet
+		text = append(text, "                    "[len(strconv.FormatUint(s.Sum, 10)):]...)
 	}
 	size := prefixBytes + 4 + len(text) + int(i.Files.Bytes()) + 8
 	b := make([]byte, 0, size)

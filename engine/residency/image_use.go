@@ -73,6 +73,7 @@ func (u *ImageUse) Damaged(err error) {
 	defer u.cache.mu.Unlock()
 	u.ticket.Damaged = err.Error()
 	u.image.revoked = err.Error()
+	u.cache.news++
 }
 
 // Close ends the use.

@@ -8,6 +8,7 @@ import (
 
 	"troupe/core/loadsource"
 	"troupe/core/units"
+	"troupe/core/verify"
 	"troupe/cuda"
 	"troupe/engine"
 )
@@ -96,28 +97,45 @@ func sameContent(a, b *engine.Image) bool {
 
 // ReadPart implements engine.ImageReader.
 func (p *parts) ReadPart(ctx context.Context, part int, into []byte) error {
+	_, err := p.bring(ctx, part, func(s ImageSource) (bool, error) { return true, s.ReadPart(ctx, part, into) })
+	return err
+}
+
+// CopyPart implements engine.PartCopier. It copies nothing if the source that is used now cannot.
+func (p *parts) CopyPart(ctx context.Context, part int, to cuda.Device, at cuda.Ptr, into []byte) (bool, error) {
+	return p.bring(ctx, part, func(s ImageSource) (bool, error) {
+		if c, ok := s.(engine.PartCopier); ok {
+			return c.CopyPart(ctx, part, to, at, into)
+		}
+		return false, nil
+	})
+}
+
+// bring lets the sources bring a part, one after the other until one succeeds. It returns false if a source
+// has not failed, and yet has not brought it.
+func (p *parts) bring(ctx context.Context, part int, by func(ImageSource) (bool, error)) (bool, error) {
 	for {
 		p.mu.Lock()
 		n := p.current
 		if n == len(p.sources) {
 			defer p.mu.Unlock()
-			return errors.Join(p.failed...)
+			return false, errors.Join(p.failed...)
 		}
 		if !p.begun[n] {
 			p.begun[n] = true
 			p.sources[n].Begin(p.missing())
 		}
 		p.mu.Unlock()
-		err := p.sources[n].ReadPart(ctx, part, into)
-		if err != nil && ctx.Err() != nil {
-			return err
+		done, err := by(p.sources[n])
+		if err == nil && !done || err != nil && ctx.Err() != nil {
+			return false, err
 		}
 		p.mu.Lock()
 		if err == nil {
-			p.read[n] += int64(len(into))
+			p.read[n] += p.image.Sums[part].Bytes
 			p.done[part] = true
 			p.mu.Unlock()
-			return nil
+			return true, nil
 		}
 		if p.current == n {
 			p.current++
@@ -157,6 +175,50 @@ func (p *parts) only() loadsource.Kind {
 		return p.sources[0].Kind()
 	}
 	return ""
+}
+
+// contributors returns the sources that have delivered parts.
+func (p *parts) contributors() (all []verify.Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, s := range p.sources {
+		if p.read[n] > 0 {
+			all = append(all, verify.Source{Name: s.Name(), Doubtful: s.Kind() != loadsource.Folder})
+		}
+	}
+	return all
+}
+
+// dropper is an ImageSource whose image can be dropped.
+type dropper interface{ Drop(why string) }
+
+// versioner is an ImageSource that has another version when its image was replaced by one with the same
+// parts.
+type versioner interface{ Version() string }
+
+// drop drops the image of a source, if it is on this node.
+func (p *parts) drop(source, why string) {
+	if d, ok := p.find(source).(dropper); ok {
+		d.Drop(why)
+	}
+}
+
+// versions returns what each source has, by name.
+func (p *parts) versions() map[string]string {
+	all := make(map[string]string)
+	for _, s := range p.sources {
+		all[s.Name()] = versionOf(s)
+	}
+	return all
+}
+
+func (p *parts) find(source string) ImageSource {
+	for _, s := range p.sources {
+		if s.Name() == source {
+			return s
+		}
+	}
+	return nil
 }
 
 func (p *parts) close() (err error) {

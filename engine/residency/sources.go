@@ -4,52 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"troupe/core/loadsource"
 	core "troupe/core/residency"
+	"troupe/core/verify"
 	"troupe/cuda"
 	"troupe/engine"
 )
-
-// loadChecked loads weights from the best source and checks their digest. If the image in host memory
-// fails, it uses one outside; if that fails too, the folder.
-func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, Origin, error) {
-	why := "no other source has it"
-	if image := use.Image(); image != nil {
-		weights, err := s.loadImage(ctx, from, use, image)
-		if err == nil {
-			return weights, Origin{Source: FromHostCache, Why: "the host cache has its image"}, nil
-		}
-		if noSourceHelps(ctx, err) {
-			return nil, Origin{}, err
-		}
-		why = err.Error()
-	}
-	if found, because := s.sourcesOf(ctx, from); len(found) > 0 {
-		p := newParts(found)
-		began := time.Now()
-		weights, err := s.loadParts(ctx, p, use)
-		origin := p.origin(because)
-		if err == nil && p.only() != "" {
-			s.speeds.Observe(p.only(), p.image.Info.WeightBytes, time.Since(began))
-		}
-		closed := p.close()
-		if err == nil {
-			return weights, origin, nil
-		}
-		if err = errors.Join(err, closed); noSourceHelps(ctx, err) {
-			return nil, Origin{}, err
-		}
-		why = err.Error()
-	}
-	began := time.Now()
-	weights, err := s.loadFolder(ctx, from, use)
-	if err == nil {
-		s.speeds.Observe(loadsource.Folder, weights.Info().WeightBytes, time.Since(began))
-	}
-	return weights, Origin{Source: string(loadsource.Folder), Why: why}, err
-}
 
 // noSourceHelps reports whether a load failed for a reason that does not depend on its source.
 func noSourceHelps(ctx context.Context, err error) bool {
@@ -58,8 +20,9 @@ func noSourceHelps(ctx context.Context, err error) bool {
 
 // sourcesOf returns the sources outside host memory that have an image, the fastest first, and why. The
 // folder is among them if another source knows the image. Other nodes are asked if the folder cannot be
-// read, or if they are faster.
-func (s *Store) sourcesOf(ctx context.Context, from core.Source) (all []ImageSource, why string) {
+// read, or if they are faster. Sources that are suspected, or whose weights this load has rejected, are left
+// out.
+func (s *Store) sourcesOf(ctx context.Context, from core.Source, check *verify.Load) (all []ImageSource, why string) {
 	if _, ok := s.loader.(engine.ImageLoader); !ok || from.Digest() == "" {
 		return nil, ""
 	}
@@ -67,12 +30,23 @@ func (s *Store) sourcesOf(ctx context.Context, from core.Source) (all []ImageSou
 	if i := s.disk.Open(from.Digest(), on); i != nil {
 		all = append(all, i)
 	}
+	if s.peers != nil {
+		all = append(all, s.peers.Open(ctx, from.Digest(), on, s)...)
+	}
 	if s.others != nil {
 		_, err := s.loader.Inspect(from.Path, on)
-		if err != nil || s.speeds.faster(loadsource.Node, loadsource.Folder) {
+		if err != nil || s.speeds.faster(loadsource.Node, loadsource.Folder) ||
+			s.speeds.faster(loadsource.NodeDevice, loadsource.Folder) {
 			all = append(all, s.others.Open(ctx, from.Digest(), on)...)
 		}
 	}
+	all = slices.DeleteFunc(all, func(i ImageSource) bool {
+		out := check.Doubts(i.Name()) || s.canaries.suspected(i)
+		if out {
+			_ = i.Close() // nothing was read
+		}
+		return out
+	})
 	if files, ok := s.loader.(engine.FolderLoader); ok && len(all) > 0 {
 		if f, err := files.OpenParts(from.Path, all[0].Image(), on); err == nil {
 			all = append(all, folderSource{f, all[0].Image()})
@@ -81,9 +55,9 @@ func (s *Store) sourcesOf(ctx context.Context, from core.Source) (all []ImageSou
 	return s.speeds.order(all)
 }
 
-// loadParts loads weights from sources outside host memory. If the use is for that, their image stays in
-// host memory.
-func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.Weights, error) {
+// loadParts loads weights from sources outside host memory. If the use is for that, it fills an image with
+// them, and returns it.
+func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.Weights, *engine.Image, error) {
 	var memory []byte
 	if use.Filling() {
 		var err error
@@ -93,10 +67,10 @@ func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.
 	}
 	s.loads.Add(1)
 	weights, err := s.loader.(engine.ImageLoader).LoadImage(ctx, s.device, p.image, memory, p)
-	if err == nil && memory != nil {
-		use.Filled(p.image)
+	if err != nil || memory == nil {
+		return weights, nil, err
 	}
-	return weights, err
+	return weights, p.image, nil
 }
 
 func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, image *engine.Image) (engine.Weights,
@@ -120,11 +94,13 @@ func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, 
 	return weights, err
 }
 
-// loadFolder loads weights from their folder, and fills an image if the use is for that.
-func (s *Store) loadFolder(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, error) {
+// loadFolder loads weights from their folder. If the use is for that, it fills an image with them, and
+// returns it.
+func (s *Store) loadFolder(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, *engine.Image,
+	error) {
 	if id, ok := s.loader.(engine.DigestCache); ok && from.Revision != "" {
 		if found, _ := id.CachedDigests(from.Path); found.Revision != "" && found.Revision != from.Revision {
-			return nil, &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
+			return nil, nil, &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
 		}
 	}
 	s.loads.Add(1)
@@ -133,16 +109,10 @@ func (s *Store) loadFolder(ctx context.Context, from core.Source, use *ImageUse)
 		found := weights.Digests()
 		err = errors.Join(&engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}, weights.Free())
 	}
-	switch {
-	case err != nil && use.Filling():
-		use.Failed(err)
-	case err == nil && image != nil:
-		use.Filled(image)
-	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return weights, nil
+	return weights, image, nil
 }
 
 func (s *Store) readFolder(ctx context.Context, path string, use *ImageUse) (engine.Weights, *engine.Image, error) {

@@ -35,6 +35,13 @@ func (s *Speeds) order(all []ImageSource) (sorted []ImageSource, why string) {
 	return sorted, why
 }
 
+func (s *Speeds) floor(k loadsource.Kind, link float64, bytes int64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	least, _ := s.speeds.Floor(k, link, bytes)
+	return least
+}
+
 func (s *Speeds) faster(k, than loadsource.Kind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

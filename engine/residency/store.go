@@ -11,6 +11,7 @@ import (
 
 	"troupe/core/hbm"
 	core "troupe/core/residency"
+	"troupe/core/verify"
 	"troupe/cuda"
 	"troupe/engine"
 )
@@ -23,7 +24,8 @@ type Loaded struct {
 	Digests      engine.Digests
 	Info         engine.ModelInfo
 	KVBlockBytes int64
-	From         Origin // of its weights
+	From         Origin        // of its weights
+	Canary       verify.Record // of its weights; without tokens: none has run
 }
 
 // Store keeps weights in the memory of one device, by the number of the copy, and KV memory, by lease.
@@ -35,14 +37,22 @@ type Store struct {
 	images *HostCache    // nil: none
 	disk   *DiskImages   // nil: none
 	others OtherNodes    // nil: none
+	peers  Devices       // nil: none
 	speeds *Speeds       // of sources
 	loads  atomic.Int64  // of weights
 	own    atomic.Uint64 // copies of Load
+	link   atomic.Uint64 // bits of the speed of copies to the device, in bytes per second; 0: not measured
+
+	canaries *Canaries // nil: weights are not verified
+	name     string    // of the device, for records: "gpu-0"
 
 	mu      sync.Mutex
 	copies  map[uint64]*copied
 	loading []*weightLoad
 	held    map[string]*model
+
+	readers     map[string]*reader // of loads of other devices and nodes
+	readerEnded func()             // nil: not called
 }
 
 // model is a lease.
@@ -60,7 +70,8 @@ type model struct {
 func NewStore(device cuda.Device, format engine.Loader) *Store {
 	return &Store{
 		device: device, loader: format, copies: make(map[uint64]*copied), held: make(map[string]*model),
-		speeds: &Speeds{},
+		readers: make(map[string]*reader),
+		speeds:  &Speeds{},
 	}
 }
 
@@ -73,8 +84,17 @@ func (s *Store) UseDiskImages(images *DiskImages) { s.disk = images }
 // UseOtherNodes lets the store load weights from images of other nodes.
 func (s *Store) UseOtherNodes(others OtherNodes) { s.others = others }
 
+// UseDevices lets the store load weights from other devices of the node.
+func (s *Store) UseDevices(devices Devices) { s.peers = devices }
+
 // ShareSpeeds lets stores of one node share what they have measured.
 func (s *Store) ShareSpeeds(speeds *Speeds) { s.speeds = speeds }
+
+// VerifyBy lets the store verify weights by the records of a node. The name is that of the device.
+func (s *Store) VerifyBy(canaries *Canaries, name string) { s.canaries, s.name = canaries, name }
+
+// title names the device.
+func (s *Store) title() string { return s.canaries.cfg.Node + "/" + s.name }
 
 // Images returns the host cache; nil if there is none.
 func (s *Store) Images() *HostCache { return s.images }
@@ -112,11 +132,17 @@ func (s *Store) lease(spec engine.LoadSpec, c *copied) (*model, error) {
 	}
 	m.Loaded = Loaded{LoadSpec: spec, Digests: c.Digests(), Info: facts, KVBlockBytes: blockBytes, Copy: c.number,
 		From: c.from}
+	if s.canaries != nil {
+		m.Canary, _ = s.canaries.Find(s.CanaryKey(c))
+	}
 	m.memory = memory
 	m.blocks.Store(int64(spec.KVBlocks))
 	m.arena = engine.Arena{
 		Base: memory.base, Blocks: func() int { return int(m.blocks.Load()) }, BlockTokens: spec.BlockTokens,
-		BlockBytes: blockBytes,
+		BlockBytes: blockBytes, MaxBlocks: int(most),
+	}
+	if memory.vm == nil {
+		m.arena.MaxBlocks = spec.KVBlocks
 	}
 	if spec.AdapterPages > 0 {
 		if err := s.leaseAdapters(m, spec.AdapterPages); err != nil {
@@ -213,6 +239,11 @@ type countedEngine struct {
 	store *Store
 	model *model
 	once  sync.Once
+}
+
+// CaptureGraphs implements engine.GraphEngine, if the engine does.
+func (o *countedEngine) CaptureGraphs(ctx context.Context) (engine.Graphs, error) {
+	return engine.CaptureGraphs(ctx, o.Engine)
 }
 
 func (o *countedEngine) Close() error {

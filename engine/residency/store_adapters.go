@@ -1,10 +1,61 @@
 package residency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+
 	"troupe/engine"
 )
+
+// LeaseAdapters adds memory for adapters to a loaded lease. If the lease has such memory, it
+// returns the lease unchanged.
+func (s *Store) LeaseAdapters(lease string, pages int) (Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if m.adapters == nil {
+		err = s.leaseAdapters(m, pages)
+	}
+	return m.Loaded, err
+}
+
+// leaseAdapters allocates the memory. The caller ensures that no other call does so for this lease.
+func (s *Store) leaseAdapters(m *model, pages int) error {
+	format, ok := s.loader.(engine.AdapterLoader)
+	if !ok || m.Limits.MaxAdapters == 0 {
+		return fmt.Errorf("the model of lease %s supports no adapters: %w", m.Lease, errors.ErrUnsupported)
+	}
+	memory, err := engine.NewAdapterMemory(s.device, pages)
+	if err != nil {
+		return fmt.Errorf("lease %s: %w", m.Lease, err)
+	}
+	info := s.device.Info()
+	m.adapters = &AdapterCache{
+		memory: memory, images: s.images, loader: format, model: m.Path, limits: m.Limits, info: info,
+		layout:   fmt.Sprintf("adapter of %s, %v", cmp.Or(m.Digests.Weights, m.Path), info.Weights),
+		resident: make(map[string]ResidentAdapter),
+	}
+	m.AdapterPages = pages
+	return nil
+}
+
+// Adapters returns the adapter memory of the lease of a handle.
+func (s *Store) Adapters(handle string) (*AdapterCache, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.byHandle(handle)
+	if err != nil {
+		return nil, err
+	}
+	if m.adapters == nil {
+		return nil, fmt.Errorf("lease %s has no adapter memory; lease some first", m.Lease)
+	}
+	return m.adapters, nil
+}
 
 // OpenAdapter checks an adapter's folder against its base model's folder, for this device. If
 // models of this kind support no adapters, the error is errors.ErrUnsupported.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"troupe/core/loadsource"
 	core "troupe/core/residency"
 	"troupe/engine"
 )
@@ -22,12 +24,14 @@ type copied struct {
 
 // Origin is where weights were loaded from.
 type Origin struct {
-	Source string // its name
-	Why    string // why this source was used
+	Source string        // its name
+	Why    string        // why this source was used
+	Floor  time.Duration // least time of the load; see Store.floor
+	Verify time.Duration // of the canaries, with those of sources that were rejected
 }
 
 // FromHostCache is the name of the host cache as a source; the others are those of loadsource.
-const FromHostCache = "host cache"
+const FromHostCache = string(loadsource.Host)
 
 // weightLoad is a load of weights in flight.
 type weightLoad struct {
@@ -42,7 +46,7 @@ type Inspected struct {
 }
 
 // Inspect describes a model as it would be on this device. If a copy or an image has the revision, its
-// folder is not read. If the folder cannot be read, it asks other nodes.
+// folder is not read. If the folder cannot be read, it asks other devices and other nodes.
 func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	if c := s.find(revision); c != nil {
 		return Inspected{c.Info(), revision}, nil
@@ -54,6 +58,11 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
 	}
 	info, err := s.loader.Inspect(path, s.device.Info())
+	if err != nil && s.peers != nil {
+		if i, _ := s.peers.Find(revision, s.device.Info()); i != nil {
+			return Inspected{i.InfoOn(s.device.Info()), revision}, nil
+		}
+	}
 	if err != nil && s.others != nil {
 		if i := s.others.Header(revision, s.device.Info()); i != nil {
 			return Inspected{i.InfoOn(s.device.Info()), revision}, nil
@@ -68,6 +77,27 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 		i.Revision = found.Revision
 	}
 	return i, nil
+}
+
+// Holds returns where this node has the weights of a revision, apart from devices: the host cache, an image
+// on disk, or the folder, unless that is known to have other files; empty: nowhere.
+func (s *Store) Holds(path, revision string) string {
+	on := s.device.Info()
+	if s.images.Find(revision, on) != nil {
+		return FromHostCache
+	}
+	if s.disk.Has(revision, on) {
+		return string(loadsource.DiskImage)
+	}
+	if _, err := s.loader.Inspect(path, on); err != nil {
+		return ""
+	}
+	if cache, ok := s.loader.(engine.DigestCache); ok && revision != "" {
+		if found, changed := cache.CachedDigests(path); changed || found.Revision != "" && found.Revision != revision {
+			return ""
+		}
+	}
+	return string(loadsource.Folder)
 }
 
 // find returns a copy of a revision, or nil.
@@ -154,6 +184,9 @@ func (s *Store) FreeWeights(number uint64) error {
 	if c.leases > 0 {
 		return fmt.Errorf("weights %d: %d leases use them; unload those first", number, c.leases)
 	}
+	if readers := s.readersOf(number); len(readers) > 0 {
+		return fmt.Errorf("weights %d: %d other devices or nodes copy them", number, len(readers))
+	}
 	if err := c.Free(); err != nil {
 		return fmt.Errorf("freeing weights %d: %w", number, err)
 	}
@@ -167,7 +200,7 @@ func (s *Store) Copies() (all []core.Copy) {
 	defer s.mu.Unlock()
 	for _, n := range slices.Sorted(maps.Keys(s.copies)) {
 		c := s.copies[n]
-		all = append(all, core.Copy{Number: n, Source: c.source, Content: contentOf(c)})
+		all = append(all, core.Copy{Number: n, Source: c.source, Content: contentOf(c), Readers: s.readersOf(n)})
 	}
 	return all
 }

@@ -14,34 +14,20 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// content hashes bytes that are written in pieces.
-func content(b []byte, workers, piece int) digest.Content {
-	h := digest.NewHasher(workers)
-	h.Begin(false)
-	for ; len(b) > piece; b = b[piece:] {
-		_, _ = h.Write(b[:piece])
-	}
-	_, _ = h.Write(b)
-	return h.End()
-}
-
 func noise(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 
-// TestContentDependsOnTheBytesAlone checks that neither the number of workers nor the size of
-// writes changes the content.
-func TestContentDependsOnTheBytesAlone(t *testing.T) {
-	b := noise(3*digest.ChunkBytes + 12345)
-	want := digest.Of(b)
-	for _, workers := range []int{1, 2, 7} {
-		for _, piece := range []int{1 << 20, digest.ChunkBytes, digest.ChunkBytes + 1, len(b)} {
-			if got := content(b, workers, piece); got != want {
-				t.Errorf("%d workers, pieces of %d: %v, want %v", workers, piece, got, want)
-			}
-		}
+// TestChecksumOfQuickChunks checks that chunks without hashes have the checksum of those with hashes.
+func TestChecksumOfQuickChunks(t *testing.T) {
+	b := noise(digest.ChunkBytes + 12345)
+	quick := []digest.Chunk{
+		digest.ChunkOf(b[:digest.ChunkBytes], true), digest.ChunkOf(b[digest.ChunkBytes:], true),
+	}
+	if got, want := digest.Join(int64(len(b)), quick), digest.Of(b); got.Check != want.Check || got.Sum == want.Sum {
+		t.Errorf("%v, and with hashes %v", got, want)
 	}
 }
 
@@ -49,10 +35,10 @@ func TestContentDependsOnTheBytesAlone(t *testing.T) {
 // content.
 func TestAnyByteCounts(t *testing.T) {
 	b := noise(2*digest.ChunkBytes + 100)
-	seen := map[digest.Sum]string{content(b, 2, len(b)).Sum: "unchanged"}
-	checks := map[uint64]bool{content(b, 2, len(b)).Check: true}
+	seen := map[digest.Sum]string{digest.Of(b).Sum: "unchanged"}
+	checks := map[uint64]bool{digest.Of(b).Check: true}
 	other := func(name string, b []byte) {
-		c := content(b, 2, len(b))
+		c := digest.Of(b)
 		if before, ok := seen[c.Sum]; ok || checks[c.Check] {
 			t.Errorf("%s: same digest as %q, or same checksum", name, before)
 		}

@@ -8,7 +8,7 @@
 //	settings = tree("settings", config.json, the tokenizer, the template, …; see SettingsFiles)
 //	revision = tree("revision", weights, settings)
 //
-// Several workers hash chunks in parallel while the caller keeps reading the file. Each file also gets a
+// Chunks can be hashed in any order, and in parallel, while later ones are read. Each file also gets a
 // cheap checksum (XXH3). A Cache keeps both under the metadata of the file, and a later reader compares
 // only the checksum.
 package digest

@@ -61,12 +61,12 @@ func tree(kind string, files []File) (sum Sum) {
 func compareNames(a, b File) int { return cmp.Compare(a.Name, b.Name) }
 
 // fileSum returns the digest of a file from its size and the hashes of its chunks.
-func fileSum(size int64, chunks []Sum) (sum Sum) {
+func fileSum(size int64, chunks []Chunk) (sum Sum) {
 	h := blake3.New()
 	write(h, []byte("troupe file 1"))
 	write(h, binary.LittleEndian.AppendUint64(nil, uint64(size)))
 	for _, c := range chunks {
-		write(h, c[:])
+		write(h, c.sum[:])
 	}
 	h.Sum(sum[:0])
 	return sum

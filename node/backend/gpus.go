@@ -64,6 +64,17 @@ func (g *GPUControl) SwitchGpu(ctx context.Context, gpu control.GPU, s *messages
 	return err
 }
 
+// OverruleSwitch implements control.Backend.
+func (g *GPUControl) OverruleSwitch(ctx context.Context, gpu control.GPU, id, replica string) error {
+	at, err := g.actorOf(gpu)
+	if err != nil {
+		return err
+	}
+	_, err = query.At[*messages.OverruleSwitchResult](ctx, g.System, at,
+		&messages.OverruleSwitch{RequestId: supervise.RuntimeOf(g.System).ID(), Switch: id, Replica: replica})
+	return err
+}
+
 // SwitchOf implements control.Backend.
 func (g *GPUControl) SwitchOf(ctx context.Context, gpu control.GPU) (*messages.GpuSwitch, error) {
 	at, err := g.actorOf(gpu)

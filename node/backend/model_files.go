@@ -26,8 +26,9 @@ type ModelFiles struct {
 	Loader engine.Loader
 	// Inspect reads the properties of a model from its folder.
 	Inspect func(path string) (engine.ModelInfo, error)
-	// Image returns the image of a model in host memory, by its folder; nil: there is none.
-	Image func(path string) *engine.Image
+	// Image returns an image on this node of the files that a folder had: of the given revision if there is
+	// one, or else the one that was used last; nil: there is none.
+	Image func(path, revision string) *engine.Image
 	// Elsewhere asks the other nodes about a folder that is missing on this node.
 	Elsewhere func(ctx context.Context, path string) (*messages.NodeModelResponse, error)
 	Runtime   supervise.Runtime
@@ -80,11 +81,11 @@ func (f *ModelFiles) FolderFault(spec *messages.ReplicaSpec, revision string) st
 }
 
 // Model implements control.Backend.
-func (f *ModelFiles) Model(path string) (*messages.NodeModelResponse, error) {
+func (f *ModelFiles) Model(path, revision string) (*messages.NodeModelResponse, error) {
 	facts, err := f.Check(path)
-	if image := f.imageOfMissing(path, err); image != nil {
-		return &messages.NodeModelResponse{WeightsDigest: image.Digests.Weights, RevisionDigest: image.Digests.Revision,
-			Sizes: sizesOf(image.Info)}, nil
+	if image := f.imageOfMissing(path, revision, err); image != nil {
+		return &messages.NodeModelResponse{Image: true, Sizes: sizesOf(image.Info),
+			WeightsDigest: image.Digests.Weights, RevisionDigest: image.Digests.Revision}, nil
 	}
 	if missing(f.Roots, path, err) {
 		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
@@ -108,11 +109,11 @@ func sizesOf(facts engine.ModelInfo) *messages.ModelSizes {
 }
 
 // imageOfMissing returns the image of a model whose folder is missing, as err says; nil if it has none.
-func (f *ModelFiles) imageOfMissing(path string, err error) *engine.Image {
+func (f *ModelFiles) imageOfMissing(path, revision string, err error) *engine.Image {
 	if f.Image == nil || !missing(f.Roots, path, err) {
 		return nil
 	}
-	return f.Image(path)
+	return f.Image(path, revision)
 }
 
 // Sizes returns the memory needs of a model. If its folder is missing on this node, they are those of
@@ -120,7 +121,7 @@ func (f *ModelFiles) imageOfMissing(path string, err error) *engine.Image {
 // folder.
 func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
 	facts, err := f.Inspect(path)
-	if image := f.imageOfMissing(path, err); image != nil {
+	if image := f.imageOfMissing(path, "", err); image != nil {
 		return image.Info, nil
 	}
 	if !missing(f.Roots, path, err) {

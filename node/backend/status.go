@@ -98,13 +98,20 @@ func (s *Status) LocalHostCache(ctx context.Context) (*messages.HostCacheStatus,
 	return query.Ask[*messages.HostCacheStatus](ctx, s.System, query.HostCache, &messages.GetHostCache{})
 }
 
-// parked describes the images of a host cache as weights, and those on disk, which are cold.
+// parked describes the images of a host cache as weights, those of adapters together, and those on disk,
+// which are cold.
 func parked(cache *messages.HostCacheStatus) (all []*messages.GpuWeights) {
 	for _, i := range cache.GetImages() {
 		all = append(all, &messages.GpuWeights{
 			Owner: "image-" + digest.Short(i.GetRevisionDigest()), Model: i.GetModel(), Path: i.GetPath(),
 			RevisionDigest: i.GetRevisionDigest(), Level: messages.Level_LEVEL_PARKED, Bytes: i.GetBytes(),
 			Loading: i.GetState() == "filling",
+		})
+	}
+	if n := cache.GetAdapterCopies(); n > 0 {
+		all = append(all, &messages.GpuWeights{
+			Owner: "adapters", Model: fmt.Sprintf("%d adapters", n), Level: messages.Level_LEVEL_PARKED,
+			Bytes: cache.GetAdapterBytes(),
 		})
 	}
 	for _, i := range cache.GetDisk().GetImages() {

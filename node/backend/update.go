@@ -11,6 +11,15 @@ import (
 	"troupe/messages"
 )
 
+// Stored implements control.Backend.
+func (d *DeploymentControl) Stored(ctx context.Context, name string) (*messages.DeploymentSpec, error) {
+	stored, _, err := d.Store.Get(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return stored, err
+}
+
 // Update implements control.Backend. It stores an absolute path, so that the path has the same
 // meaning after a restart.
 func (d *DeploymentControl) Update(ctx context.Context, name string, ifRevision uint64,

@@ -56,7 +56,8 @@ func (g *GPUs) OpenSoftware(all []host.Config) error {
 	return nil
 }
 
-// OpenHostCache opens the host cache of weights, whose memory all devices copy. It has no images yet.
+// OpenHostCache opens the host cache of weights, whose memory all devices copy. It has no images yet, and
+// gets none without a budget.
 func (g *GPUs) OpenHostCache() {
 	var devices []cuda.Device
 	for _, d := range g.all {
@@ -86,16 +87,42 @@ func (g *GPUs) UseOtherNodes(others residency.OtherNodes) {
 	}
 }
 
+// UseDevices lets the devices load weights from each other.
+func (g *GPUs) UseDevices(devices residency.Devices) {
+	for _, m := range g.models {
+		m.UseDevices(devices)
+	}
+}
+
+// FindWeights returns the image of weights of a revision that are on one of the devices, without content,
+// or nil.
+func (g *GPUs) FindWeights(revision string, on cuda.Info) *engine.Image {
+	for _, m := range g.models {
+		if i := m.FindWeights(revision, on); i != nil {
+			return i
+		}
+	}
+	return nil
+}
+
+// VerifyBy lets the devices verify weights by the records of canaries.
+func (g *GPUs) VerifyBy(canaries *residency.Canaries) {
+	for i, m := range g.models {
+		m.VerifyBy(canaries, query.GPUName(i))
+	}
+}
+
 // DiskImages returns the images of weights on a local disk; nil if none are kept there.
 func (g *GPUs) DiskImages() *residency.DiskImages { return g.disk }
 
-// Images returns the host cache of weights; nil if there is none.
+// Images returns the host cache of weights; nil before OpenHostCache.
 func (g *GPUs) Images() *residency.HostCache { return g.images }
 
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
 	m := residency.NewStore(d.Device, g.loader)
 	m.ShareSpeeds(&g.speeds)
+	_ = m.MeasureLink() // if that fails, the floors of loads are unknown
 	g.models = append(g.models, m)
 }
 

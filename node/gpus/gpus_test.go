@@ -24,7 +24,15 @@ func (c closing) Close() error {
 // TestGPUs checks the names of devices, and that each is closed once.
 func TestGPUs(t *testing.T) {
 	var closed []string
-	g := gpus.New(nil, gpus.GPU{Device: closing{nil, &closed, "a"}}, gpus.GPU{Device: closing{nil, &closed, "b"}})
+	device := func(name string) gpus.GPU {
+		d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return gpus.GPU{Device: closing{d, &closed, name}}
+	}
+	g := gpus.New(nil, device("a"), device("b"))
 	if err := g.OpenSoftware([]host.Config{{Index: 2, MemoryBytes: 64 << 20}}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ const adapterPrefetches = 10
 // adapters returns the props of the adapter pool of a replica.
 func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *actor.Props {
 	return b.Instrument("adapters", adapter.Props(adapter.Config{
-		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(),
+		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(), Model: spec.GetModel(),
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
-		HostBytes: r.AdapterHostBytes, Prefetch: adapterPrefetches,
+		HostCache: r.HostCache.pid(b), Prefetch: adapterPrefetches,
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
-			return b.instrumentOf("slot", cfg.Key, adapter.SlotProps(cfg))
+			return b.instrumentOf("slot", cfg.Name.Adapter, adapter.SlotProps(cfg))
 		},
 		Strategy: b.Strategy(), Log: b.Log.With().Str("lease", spec.GetName()).Logger(),
 	}))

@@ -13,6 +13,7 @@ import (
 	"troupe/cuda/telemetry"
 	"troupe/messages"
 	"troupe/node/gpus"
+	"troupe/node/query"
 )
 
 // Devices are the devices of a node.
@@ -30,6 +31,7 @@ func (d Devices) Props(b *Base) *actor.Props {
 	if test == nil {
 		test = selftest.Run
 	}
+	d.GPUs.UseDevices(weightsOf(d.GPUs, b))
 	var children []supervise.Child
 	for i, device := range d.GPUs.All() {
 		name := d.GPUs.Names()[i]
@@ -43,6 +45,15 @@ func (d Devices) Props(b *Base) *actor.Props {
 		}))})
 	}
 	return b.group("group", children)
+}
+
+// weightsOf returns the weights on the devices, as sources of loads.
+func weightsOf(all *gpus.GPUs, b *Base) *gpu.Devices {
+	w := &gpu.Devices{System: b.System, Log: b.Log}
+	for i, name := range all.Names() {
+		w.All = append(w.All, gpu.Device{Name: name, PID: b.pid(query.GPU(name)), Models: all.Models()[i]})
+	}
+	return w
 }
 
 func factsOf(s telemetry.Source) *messages.GpuFacts {

@@ -5,23 +5,27 @@ import (
 
 	"troupe/actors/hostcache"
 	"troupe/engine/residency"
+	"troupe/node/gpus"
 	"troupe/node/query"
 )
 
-// HostCache is the cache of weights in a node's host memory, and of their images on a local disk. The
-// zero value is none.
+// HostCache is the cache of weights and adapters in a node's host memory, and of the images of weights on
+// a local disk.
 type HostCache struct {
 	Images     *residency.HostCache
-	Budget     int64 // bytes
+	Budget     int64 // bytes; 0: there are no images, and the actor only sends weights of devices
 	Disk       *residency.DiskImages
 	DiskBudget int64           // bytes
 	Plane      hostcache.Plane // between nodes
-	Publish    func(kind, subject, detail string)
+	GPUs       *gpus.GPUs
+	// AdapterDeleted reports whether an adapter of a deployment is certainly no longer registered.
+	AdapterDeleted func(model, adapter string) bool
+	Publish        func(kind, subject, detail string)
 }
 
-// pid returns the address of its actor; nil if there is none.
+// pid returns the address of its actor; nil if there are no images.
 func (h HostCache) pid(b *Base) *actor.PID {
-	if h.Images == nil {
+	if h.Budget == 0 {
 		return nil
 	}
 	return b.pid(query.HostCache)
@@ -31,7 +35,7 @@ func (h HostCache) pid(b *Base) *actor.PID {
 func (h HostCache) Props(b *Base) *actor.Props {
 	cfg := hostcache.Config{
 		Images: h.Images, Budget: h.Budget, Deployments: b.pid(query.Deployments), Publish: h.Publish, Log: b.Log,
-		Plane: h.Plane,
+		Plane: h.Plane, Devices: weightsOf(h.GPUs, b), AdapterDeleted: h.AdapterDeleted,
 	}
 	if h.Disk != nil {
 		cfg.Disk, cfg.DiskBudget = h.Disk, h.DiskBudget

@@ -26,10 +26,10 @@ type Replicas struct {
 	// FolderFault returns why a replica could not be loaded again from its folder, or "".
 	FolderFault func(spec *messages.ReplicaSpec, revision string) string
 	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
-	Pins             func(model string) (uint64, []*messages.PinnedPrefix)
-	AdapterHostBytes int64 // size of each replica's cache of adapters
-	Watch            core.Watch
-	Publish          func(kind, subject, detail string)
+	Pins      func(model string) (uint64, []*messages.PinnedPrefix)
+	HostCache HostCache // of adapters
+	Watch     core.Watch
+	Publish   func(kind, subject, detail string)
 }
 
 // Props returns the props of the group of replicas.

@@ -29,6 +29,7 @@ type Root struct {
 // Props returns the props of the root actor.
 func (r Root) Props(b *Base) *actor.Props {
 	all := []supervise.Child{
+		{Name: "hostcache", Props: r.Devices.HostCache.Props(b)},
 		{Name: "devices", Props: r.Devices.Props(b)},
 		{Name: "replicas", Props: b.Instrument("replicas", r.Replicas.Props(b))},
 		{Name: "router", Props: b.Instrument("router", r.Router.Props(b))},
@@ -37,9 +38,6 @@ func (r Root) Props(b *Base) *actor.Props {
 		{Name: "gateway", Props: b.Instrument("gateway", GatewayProps(b, r.Calls))},
 		{Name: "usage", Props: b.Instrument("usage", UsageProps(b, r.Shares, r.Members))},
 		{Name: "control", Props: b.Instrument("control", control.Props(r.Control))},
-	}
-	if r.Devices.HostCache.Images != nil {
-		all = slices.Insert(all, 0, supervise.Child{Name: "hostcache", Props: r.Devices.HostCache.Props(b)})
 	}
 	if !r.Tiers.Empty() {
 		all = slices.Insert(all, len(all)-7, supervise.Child{Name: "tiers", Props: r.Tiers.Props(b)})

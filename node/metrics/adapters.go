@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	adapterHeld    = adapterMetric("held", "Adapters that replicas hold, by location: gpu, else dram.", "location")
+	adapterHeld    = adapterMetric("held", "Adapters on the GPU of a replica.")
 	adapterPages   = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
 	adapterAwaited = adapterMetric("awaited",
 		"Sequences and pins of the operator that wait for their adapter.")
 	adapterHits  = adapterMetric("hits_total", "Sequences whose adapter was on the GPU when they arrived.")
-	adapterLoads = adapterMetric("loads_total", "Adapters copied to a GPU, by source: disk, dram.",
+	adapterLoads = adapterMetric("loads_total", "Adapters copied to a GPU, by source: disk, dram (host memory).",
 		"from")
 	adapterPrefetch  = adapterMetric("prefetches_total", "Loads that no sequence waited for.")
 	adapterEvictions = adapterMetric("evictions_total", "Adapters evicted from a GPU.")
@@ -34,20 +34,21 @@ func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaSt
 		if c == nil {
 			continue
 		}
-		in := map[messages.AdapterLocation]int{}
+		held := 0
 		for _, a := range r.GetAdapters() {
-			in[a.GetLocation()]++
+			if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
+				held++
+			}
 		}
 		value := func(d *prometheus.Desc, kind prometheus.ValueType, n float64, label ...string) {
 			to <- prometheus.MustNewConstMetric(d, kind, n, append([]string{r.GetModel(), r.GetName()}, label...)...)
 		}
-		value(adapterHeld, prometheus.GaugeValue, float64(in[messages.AdapterLocation_ADAPTER_LOCATION_GPU]), "gpu")
-		value(adapterHeld, prometheus.GaugeValue, float64(in[messages.AdapterLocation_ADAPTER_LOCATION_DRAM]), "dram")
+		value(adapterHeld, prometheus.GaugeValue, float64(held))
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPagesFree()), "free")
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPages()-c.GetPagesFree()), "used")
 		value(adapterAwaited, prometheus.GaugeValue, float64(r.GetAdaptersAwaited()))
 		value(adapterLoads, prometheus.CounterValue, float64(c.GetReads()), "disk")
-		value(adapterLoads, prometheus.CounterValue, float64(c.GetLoads()-c.GetReads()), "dram")
+		value(adapterLoads, prometheus.CounterValue, float64(c.GetHostLoads()), "dram")
 		for d, n := range map[*prometheus.Desc]uint64{
 			adapterHits: c.GetHits(), adapterPrefetch: c.GetPrefetches(),
 			adapterEvictions: c.GetEvictions(), adapterFailures: c.GetFailures(),

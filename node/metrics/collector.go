@@ -20,6 +20,8 @@ type Source interface {
 	LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error)
 	// LocalReplicas returns the status of the replicas of this node.
 	LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error)
+	// LocalHostCache returns the status of the host cache of this node; nil if there is none.
+	LocalHostCache(ctx context.Context) (*messages.HostCacheStatus, error)
 	// Cluster returns the cluster as the router of this node knows it.
 	Cluster(ctx context.Context) (*messages.ClusterView, error)
 	// Tiers returns the status of the tiers below HBM.
@@ -37,12 +39,13 @@ type Collector struct {
 
 // Describe implements prometheus.Collector.
 func (c Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics, hostMetrics) {
 		to <- d
 	}
 	to <- notFinite
 	to <- hungSteps
 	to <- canaryFailures
+	to <- verified
 	to <- waitingToWake
 }
 
@@ -59,6 +62,9 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
 		collectTurns(to, gpus)
+	}
+	if cache, err := c.Source.LocalHostCache(ctx); err == nil {
+		collectHostCache(to, cache)
 	}
 	if view, err := c.Source.Cluster(ctx); err == nil {
 		collectWaiting(to, view)

@@ -22,13 +22,24 @@ func (s source) LocalReplicas(context.Context) ([]*messages.ReplicaStatus, error
 	return []*messages.ReplicaStatus{{
 		Name: "m-0", Model: "m", KvBlocks: 10, KvBlocksFree: 4, KvBlocksCached: 1, KvBlockBytes: 100,
 		SequencesNotFinite: 2, Gpu: "gpu-0", StepTime: durationpb.New(2500 * time.Millisecond),
-		AdapterCounts: &messages.AdapterCounts{Pages: 8, PagesFree: 3},
+		AdapterCounts: &messages.AdapterCounts{Pages: 8, PagesFree: 3, Loads: 4, Reads: 1, HostLoads: 2},
+		Adapters: []*messages.AdapterHeld{
+			{Location: messages.AdapterLocation_ADAPTER_LOCATION_GPU},
+			{Location: messages.AdapterLocation_ADAPTER_LOCATION_DRAM},
+		},
 	}}, s.silent
 }
 
 func (s source) LocalGPUs(context.Context) ([]*messages.GpuStatus, error) {
 	return []*messages.GpuStatus{{Name: "gpu-0", Turns: []*messages.GpuTurns{{Replica: "m-0", Turns: 9, Share: 0.25,
 		Overdue: 1, Waited: durationpb.New(1500 * time.Millisecond)}}}}, s.silent
+}
+
+func (s source) LocalHostCache(context.Context) (*messages.HostCacheStatus, error) {
+	return &messages.HostCacheStatus{
+		BudgetBytes: 1000, UsedBytes: 700, AdapterBytes: 300, AdapterCopies: 2, AdaptersRefused: 4,
+		Images: []*messages.HostImage{{}},
+	}, s.silent
 }
 
 func (s source) Cluster(context.Context) (*messages.ClusterView, error) {
@@ -82,7 +93,12 @@ func TestCollector(t *testing.T) {
 		"troupe_turns_wait_seconds_total gpu-0 m-0": 1.5, "troupe_turns_overdue_total gpu-0 m-0": 1,
 		"troupe_turns_step_seconds_total gpu-0 m-0": 2.5,
 		"troupe_kv_remote_in_flight_bytes":          5, "troupe_sequences_not_finite_total m m-0": 2,
-		"troupe_model_waiting_requests asleep": 3, "troupe_model_waiting_requests m": 0,
+		"troupe_host_cache_bytes weights": 400, "troupe_host_cache_bytes adapters": 300,
+		"troupe_host_cache_images weights": 1, "troupe_host_cache_images adapters": 2,
+		"troupe_host_cache_budget_bytes": 1000, "troupe_host_cache_adapters_refused_total": 4,
+		"troupe_adapter_held m m-0": 1, "troupe_adapter_loads_total dram m m-0": 2,
+		"troupe_adapter_loads_total disk m m-0": 1,
+		"troupe_model_waiting_requests asleep":  3, "troupe_model_waiting_requests m": 0,
 	} {
 		if got, ok := all[name]; !ok || got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

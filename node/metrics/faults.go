@@ -13,6 +13,9 @@ var (
 	canaryFailures = prometheus.NewDesc("troupe_replica_canary_failures_total",
 		"Checks of idle replicas that gave another token than the first one, or crashed the engine.",
 		[]string{"model", "replica"}, nil)
+	verified = prometheus.NewDesc("troupe_replica_verified_total",
+		"Checks after standby in which the weights gave the tokens of their first load.",
+		[]string{"model", "replica"}, nil)
 )
 
 func collectFaults(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
@@ -20,6 +23,8 @@ func collectFaults(to chan<- prometheus.Metric, replicas []*messages.ReplicaStat
 		to <- prometheus.MustNewConstMetric(hungSteps, prometheus.CounterValue, float64(r.GetHungSteps()),
 			r.GetModel(), r.GetName())
 		to <- prometheus.MustNewConstMetric(canaryFailures, prometheus.CounterValue, float64(r.GetCanaryFailures()),
+			r.GetModel(), r.GetName())
+		to <- prometheus.MustNewConstMetric(verified, prometheus.CounterValue, float64(r.GetVerified()),
 			r.GetModel(), r.GetName())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"troupe/core/units"
 )
 
 // severity is the condition that a row shows.
@@ -44,6 +46,7 @@ type column struct {
 func word(s string) cell           { return cell{text: s} }
 func number(n float64) cell        { return cell{text: compact(n), number: n} }
 func percent(part float64) cell    { return cell{text: fmt.Sprintf("%.0f%%", 100*part), number: part} }
+func bytes(n uint64) cell          { return cell{text: units.FormatBytes(int64(n)), number: float64(n)} }
 func enumName(name, p string) cell { return word(strings.ToLower(strings.TrimPrefix(name, p))) }
 
 // compact formats a number in at most five characters, up to one billion.

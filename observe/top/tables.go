@@ -16,6 +16,7 @@ func sections(s Sample, r rates) []section {
 
 var nodeColumns = []column{
 	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true},
+	{name: "HOST", numeric: true},
 	{name: "SESS", numeric: true},
 	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true},
 	{name: "OUT/s", numeric: true}, {name: "NOTE"},
@@ -47,6 +48,7 @@ func nodeSection(s Sample, r rates) section {
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())),
+			bytes(n.GetHostCache().GetUsedBytes()),
 			number(float64(n.GetSessions())),
 			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
 			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),

@@ -156,5 +156,6 @@ SESS  open calls at the gateway       KV    blocks in use
 RUN   sequences in the batch          HITS  prompt tokens found in KV blocks
 WAIT  sequences queued                IN/s  prompt tokens computed per second
 LIFE  starts, 1 without a crash       ON    node of the deployment actor
-LORA  adapters on the GPU             TIME  share of the GPU's time in steps`, "\n"), m.width)
+LORA  adapters on the GPU             TIME  share of the GPU's time in steps
+HOST  host memory with weights and adapters`, "\n"), m.width)
 }

@@ -133,7 +133,7 @@ func (l *Loader) OpenAdapter(_, path string, _ cuda.Info) (engine.AdapterFile, e
 		return engine.AdapterFile{}, fmt.Errorf("%s: no such folder", path)
 	}
 	layout := layoutOf(path)
-	return engine.AdapterFile{Layout: layout, Rank: adapterRank, Scale: 1,
+	return engine.AdapterFile{Path: path, Layout: layout, Rank: adapterRank, Scale: 1,
 		Read: func(ctx context.Context, into []byte) error { return l.readAdapter(ctx, path, into) }}, nil
 }
 

@@ -14,8 +14,6 @@ var adapterNames = []string{"a0", "a1", "a2", "a3", "a4", largeAdapter}
 const (
 	largeAdapter = "large"
 	adapterPages = 3 // of a replica
-	// adapterHostBytes is the size of a replica's cache of adapters. It holds a few small ones.
-	adapterHostBytes = 3 * adapterBytes
 )
 
 // registerAdapters stores the adapters of all models.

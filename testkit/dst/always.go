@@ -19,25 +19,27 @@ const maxViolations = 10
 type checks struct {
 	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
 	quiet bool // and no operator interferes
-	light bool // and there are so few requests that none is refused and sent again
+	light bool // and there are so few requests that none is sent again, unless its replica drains
 
 	level     zerolog.Level // of the log
 	staleNote atomic.Value  // a string; empty: none is being handled
 
 	watch func(line []byte) // reads the logs; may be nil
 
-	mu       sync.Mutex
-	violated []string
-	seen     map[string]bool
-	messages messageChecks
-	turns    turnChecks
-	computed int                  // tokens that engines have computed
-	settled  bool                 // the actors have started, and do not stop yet
-	dead     map[string]time.Time // by request: when tokens found no session for the first time
+	mu        sync.Mutex
+	violated  []string
+	seen      map[string]bool
+	messages  messageChecks
+	turns     turnChecks
+	computed  int                  // tokens that engines have computed for clients
+	preempted map[string]int       // by request: how many times it was preempted
+	cooling   bool                 // an actor crashed so often that it was restarted only after a while
+	settled   bool                 // the actors have started, and do not stop yet
+	dead      map[string]time.Time // by request: when tokens found no session for the first time
 }
 
 func newChecks(calm bool) *checks {
-	return &checks{calm: calm, seen: make(map[string]bool),
+	return &checks{calm: calm, seen: make(map[string]bool), preempted: make(map[string]int),
 		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks()}
 }
 

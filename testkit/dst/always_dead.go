@@ -26,12 +26,10 @@ func (n *Node) deadLetters() {
 }
 
 func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
+	c.posted(nodeOf(d.PID.GetAddress()), d.Message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := d.Message.(proto.Message)
-	if late, is := m.(*messages.ReplicaOverdue); is {
-		c.turn(d.PID.GetAddress(), late)
-	}
 	if !ok || !c.calm || !c.settled {
 		return
 	}

@@ -2,6 +2,7 @@ package dst
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"slices"
 
@@ -48,6 +49,10 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	if wrong != "" {
 		l.checks.fail("%s without a fault: %s", wrong, bytes.TrimSpace(line))
 	}
+	l.checks.preemption(line)
+	if bytes.Contains(line, []byte(`"message":"child stopped after too many crashes"`)) {
+		l.checks.cool()
+	}
 	if l.checks.watch != nil {
 		l.checks.watch(line)
 	}
@@ -55,6 +60,25 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 		return l.next.Write(line)
 	}
 	return len(line), nil
+}
+
+// cool records that an actor is not there for a while, so that requests may miss their deadlines.
+func (c *checks) cool() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cooling = true
+}
+
+// preemption counts the preemptions of each request.
+func (c *checks) preemption(line []byte) {
+	var event struct{ Message, Request string }
+	if !c.calm || !bytes.Contains(line, []byte(`"message":"sequence preempted"`)) ||
+		json.Unmarshal(line, &event) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.preempted[event.Request]++
 }
 
 // crashes are the reasons for crashes that the faults of a run explain.

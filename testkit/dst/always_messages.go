@@ -28,8 +28,10 @@ type messageChecks struct {
 
 	ids      map[string]string // kind of message by request id
 	asked    map[question]bool // requests that were sent
+	drained  map[string]bool   // requests that a replica refused because it drains, by id
 	unsigned map[string]bool   // kinds of requests that are also sent without a sender
 	copies   map[uint64]bool   // numbers of copies of blocks
+	begun    map[string]bool   // requests that a replica has accepted
 }
 
 // question is a request of an actor.
@@ -48,7 +50,7 @@ func newMessageChecks() messageChecks {
 		latest: make(map[fenced]uint64), stale: make(map[question]string),
 		answers: make(map[protoreflect.FullName]bool), ids: make(map[string]string),
 		asked: make(map[question]bool), copies: make(map[uint64]bool),
-		unsigned: make(map[string]bool)}
+		unsigned: make(map[string]bool), drained: make(map[string]bool), begun: make(map[string]bool)}
 }
 
 // hasAnswer reports whether the answer to a message says which request it answers.
@@ -85,6 +87,9 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	name := nameOf(m)
 	c.messages.ids[id.GetRequestId()] = name
 	if asked, isAnswer := strings.CutSuffix(name, "Result"); isAnswer {
+		if r, ok := m.(*messages.SubmitSequenceResult); ok && r.GetAccepted() != nil {
+			c.messages.begun[id.GetRequestId()] = true
+		}
 		c.answered(question{self.String(), asked, id.GetRequestId()}, m)
 		return
 	}
@@ -94,7 +99,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	}
 	if c.messages.hasAnswer(m) {
 		q := question{sender.String(), name, id.GetRequestId()}
-		if c.messages.asked[q] && c.light {
+		if c.messages.asked[q] && c.light && !c.messages.drained[q.id] {
 			c.failLocked("%s of %s was sent again without a fault: %s", name, q.asker, q.id)
 		}
 		c.messages.asked[q] = true
@@ -111,6 +116,10 @@ func (c *checks) answered(q question, m proto.Message) {
 		c.failLocked("%s of %s was answered after %v: %s", q.kind, q.asker, time.Since(asked), q.id)
 	}
 	delete(c.messages.open, q)
+	if r, ok := m.(*messages.SubmitSequenceResult); ok &&
+		r.GetRefused().GetReason() == messages.Reason_REASON_DRAINING {
+		c.messages.drained[q.id] = true
+	}
 	why, stale := c.messages.stale[q]
 	if r, ok := m.(interface{ GetRefused() *messages.Refused }); stale && ok && r.GetRefused() == nil {
 		c.failLocked("%s was accepted, though %s", q.kind, why)

@@ -12,8 +12,7 @@ import (
 // A note is what an actor's own timer or job sends to it. It carries the incarnation of the actor that
 // started the timer or the job. A note of another incarnation is stale, and changes nothing.
 
-// checkStale checks, if a message is a stale note, that handling it neither changes the state of the
-// actor nor sends, starts or logs anything.
+// checkStale checks, if a message is a stale note, that the actor ignores it.
 func (n *Node) checkStale(a actor.Actor, self *actor.PID, message any, handle func()) {
 	of, isNote := incarnationOf(message)
 	own, has := incarnationOf(a)
@@ -21,6 +20,12 @@ func (n *Node) checkStale(a actor.Actor, self *actor.PID, message any, handle fu
 		handle()
 		return
 	}
+	n.checkIgnored(a, self, message, handle)
+}
+
+// checkIgnored checks that handling a message neither changes the state of the actor nor sends, starts or
+// logs anything.
+func (n *Node) checkIgnored(a actor.Actor, self *actor.PID, message any, handle func()) {
 	state, done := digestOf(a), n.world.actions.Load()
 	n.cfg.checks.stale(fmt.Sprintf("a stale %T for %s", message, self.GetId()))
 	handle()

@@ -1,8 +1,6 @@
 package dst
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,28 +9,21 @@ import (
 	"troupe/messages"
 )
 
-const (
-	// reportedWithin is the virtual time within which a replica learns that its turn is overdue, if
-	// another one runs a step meanwhile. A node may be paused.
-	reportedWithin = 15 * time.Second
-	// turnWithin is the virtual time within which a replica gets a turn in a calm run: a second, after
-	// which it goes first, and a step of each of the other replicas.
-	turnWithin = 1500 * time.Millisecond
-)
+// turnWithin is the virtual time within which a replica gets a turn in a calm run: a second, after
+// which it goes first, and a step of each of the other replicas.
+const turnWithin = 1500 * time.Millisecond
 
 // turnChecks checks the turns of the replicas of a device: at most one of them runs a step, unless the
 // turn of another one is overdue.
 type turnChecks struct {
 	running map[*Device]int
 	overdue map[string]map[string]bool // by node and replica: its turn is overdue
-	both    map[string]time.Time       // by node: when two ran and none was known to be overdue
 	taken   uint64                     // turns of one step
 	reports uint64                     // of overdue turns
 }
 
 func newTurnChecks() turnChecks {
-	return turnChecks{running: make(map[*Device]int), overdue: make(map[string]map[string]bool),
-		both: make(map[string]time.Time)}
+	return turnChecks{running: make(map[*Device]int), overdue: make(map[string]map[string]bool)}
 }
 
 // nodeOf returns the node of a device, or of an address.
@@ -46,8 +37,8 @@ func (c *checks) stepBegins(d *Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t, node := &c.turns, nodeOf(d.info.UUID)
-	if t.running[d]++; t.running[d] > 1 && len(t.overdue[node]) == 0 && t.both[node].IsZero() {
-		t.both[node] = time.Now()
+	if t.running[d]++; t.running[d] > 1 && len(t.overdue[node]) == 0 {
+		c.failLocked("two replicas of %s run steps at once, and no turn is overdue", node)
 	}
 }
 
@@ -65,14 +56,6 @@ func (c *checks) stepEnds(d *Device) {
 func (c *checks) turn(address string, m proto.Message) {
 	t, node := &c.turns, nodeOf(address)
 	switch m := m.(type) {
-	case *messages.ReplicaOverdue:
-		t.reports++
-		if t.overdue[node] == nil {
-			t.overdue[node] = make(map[string]bool)
-		}
-		t.overdue[node][m.GetReplica()] = true
-		c.checkBoth(node)
-		delete(t.both, node)
 	case *messages.TurnEnded:
 		delete(t.overdue[node], m.GetReplica())
 	case *messages.RequestTurn:
@@ -87,19 +70,19 @@ func (c *checks) turn(address string, m proto.Message) {
 	}
 }
 
-// checkBoth checks that a replica whose node has run two steps at once has learned in time that its turn
-// is overdue.
-func (c *checks) checkBoth(node string) {
-	if at := c.turns.both[node]; !at.IsZero() && time.Since(at) > reportedWithin {
-		c.failLocked("two replicas of %s ran steps at once, and no turn was overdue", node)
+// posted follows a message that an actor of a node sends to another one: a turn is overdue once the gpu actor
+// says so. A replica that waits for its step to end before it starts again learns of it after the step.
+func (c *checks) posted(node string, message any) {
+	m, ok := message.(*messages.ReplicaOverdue)
+	if !ok {
+		return
 	}
-}
-
-// checkTurns checks the nodes at the end of a run.
-func (c *checks) checkTurns() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, node := range slices.Sorted(maps.Keys(c.turns.both)) {
-		c.failLocked("two replicas of %s ran steps at once, and no turn was overdue", node)
+	t := &c.turns
+	t.reports++
+	if t.overdue[node] == nil {
+		t.overdue[node] = make(map[string]bool)
 	}
+	t.overdue[node][m.GetReplica()] = true
 }

@@ -17,10 +17,19 @@ func burst(seed uint64, faults int) dst.Options {
 
 // TestBursts runs a cluster of three nodes under bursts of load and faults.
 func TestBursts(t *testing.T) {
-	for seed := uint64(14); seed < 22; seed++ {
-		o := burst(seed, 21)
-		if r := run(t, o); len(r.Failures) > 0 {
-			t.Errorf("burst of seed %d: %q, after %v", seed, r.Failures, r.Faults)
+	start, count := uint64(14), uint64(8)
+	switch {
+	case *firstSeed != 0:
+		start, count = *firstSeed, 1
+	case *wide > 0:
+		start, count = *from, *wide
+	}
+	for seed := start; seed < start+count; seed++ {
+		o := alone(t, burst(seed, 21))
+		r := run(t, o)
+		t.Logf("burst of seed %d trace %s", seed, r.Trace)
+		if o.Log, o.Trace = nil, nil; len(r.Failures) > 0 {
+			report(t, o, r)
 		}
 	}
 }

@@ -16,6 +16,15 @@ func (c *cluster) checkLivelock() {
 	}
 }
 
+// checkElastic checks that the planner has kept the numbers of replicas within their bounds.
+func (c *cluster) checkElastic() {
+	for _, m := range models {
+		if n := c.operator.replicas(m.name); c.Elastic && (n < 1 || n > maxElastic) {
+			c.fail("%d replicas of %s are wanted, of 1 to %d", n, m.name, maxElastic)
+		}
+	}
+}
+
 // check checks the properties that must hold at the end.
 func (c *cluster) check() {
 	c.checkClients()
@@ -48,9 +57,10 @@ func (c *cluster) check() {
 				c.fail("%s on %s was refused after %d tokens: %s", call.ID, call.node, len(call.Output()),
 					refused.GetDetail())
 			}
-			if refused.GetReason() == messages.Reason_REASON_STOPPED && len(call.Output()) > 0 && !parked {
-				c.fail("%s on %s was refused after %d tokens: %s", call.ID, call.node, len(call.Output()),
-					refused.GetDetail())
+			begun := len(call.Output()) > 0 || c.checks.messages.begun[call.ID]
+			if refused.GetReason() == messages.Reason_REASON_STOPPED && begun && !parked {
+				c.fail("%s on %s was refused after it had begun, with %d tokens: %s", call.ID, call.node,
+					len(call.Output()), refused.GetDetail())
 			}
 		default:
 			c.result.Served++

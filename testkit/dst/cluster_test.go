@@ -19,7 +19,7 @@ var (
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
 	dense     = flag.Bool("burst", false, "bursts of load and faults, as in TestBursts")
-	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
+	only      = flag.String("only", "", "with -seed: inject only these `faults`, separated by semicolons")
 	quiet     = flag.Uint64("quiet", 3, "a third of the `number` of seeds of TestQuiet")
 	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
@@ -27,6 +27,22 @@ var (
 
 func options(seed uint64, faults int) dst.Options {
 	return dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: faults}
+}
+
+// alone applies the flags that concern the run of a single seed.
+func alone(t *testing.T, o dst.Options) dst.Options {
+	if *firstSeed == 0 {
+		return o
+	}
+	if *only != "" {
+		o.Faults = slices.DeleteFunc(run(t, o).Faults, func(f dst.Fault) bool {
+			return !slices.Contains(strings.Split(*only, ";"), f.String())
+		})
+	}
+	if o.Log = os.Stdout; *trace {
+		o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
+	}
+	return o
 }
 
 func run(t *testing.T, o dst.Options) (r dst.Result) {
@@ -52,8 +68,12 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 	for _, f := range shortest {
 		lines = append(lines, "\t"+f.String())
 	}
-	t.Errorf("seed %d fails with %d of %d faults:\n%s\nrun it again with: make dst SEED=%d FAULTS=%d",
-		o.Seed, len(shortest), len(r.Faults), strings.Join(lines, "\n"), o.Seed, o.Count)
+	again := fmt.Sprintf("make dst SEED=%d FAULTS=%d", o.Seed, o.Count)
+	if name := t.Name(); name != "TestSeeds" && name != "TestRegressions" {
+		again = fmt.Sprintf("go test -v ./testkit/dst -run '^%s$' -seed %d", name, o.Seed)
+	}
+	t.Errorf("seed %d fails with %d of %d faults:\n%s\nrun it again with: %s",
+		o.Seed, len(shortest), len(r.Faults), strings.Join(lines, "\n"), again)
 }
 
 // TestSeeds runs a cluster of three nodes under load and faults, for many seeds.
@@ -74,17 +94,7 @@ func TestSeeds(t *testing.T) {
 	}
 	for seed := start; seed < start+count; seed++ {
 		o := kind(seed, *faults)
-		if *firstSeed != 0 {
-			o.Log = os.Stdout
-		}
-		if *trace {
-			o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
-		}
-		if *only != "" {
-			o.Faults = slices.DeleteFunc(run(t, kind(seed, *faults)).Faults, func(f dst.Fault) bool {
-				return !slices.Contains(strings.Split(*only, ","), f.String())
-			})
-		}
+		o = alone(t, o)
 		r := run(t, o)
 		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)
 		injected += uint64(len(r.Faults))

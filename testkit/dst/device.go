@@ -28,7 +28,7 @@ type Device struct {
 	next       cuda.Ptr
 	used       int64
 	host       int64                      // bytes of host memory
-	images     map[*deviceHostMemory]bool // host memory of the size of weights, not freed
+	images     map[*deviceHostMemory]bool // host memory of other sizes than a block, not freed
 	allocated  map[cuda.Ptr][]byte
 	reserved   map[cuda.Ptr]int64
 	mapped     map[cuda.Ptr]*physical // by page
@@ -36,7 +36,7 @@ type Device struct {
 
 // NewDevice returns a device with the given memory.
 func NewDevice(name string, bytes int64) *Device {
-	return &Device{info: cuda.Info{Name: name + " (simulated)", UUID: name, Simulated: true, MemoryBytes: bytes},
+	return &Device{info: cuda.Info{Name: "device (simulated)", UUID: name, Simulated: true, MemoryBytes: bytes},
 		next: 1 << 20, allocated: make(map[cuda.Ptr][]byte), reserved: make(map[cuda.Ptr]int64),
 		mapped: make(map[cuda.Ptr]*physical), images: make(map[*deviceHostMemory]bool)}
 }
@@ -168,7 +168,7 @@ func (d *Device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	defer d.mu.Unlock()
 	d.host += bytes
 	m := &deviceHostMemory{hostMemory: make([]byte, bytes), device: d}
-	if bytes == weightBytes {
+	if bytes != blockBytes {
 		d.images[m] = true
 	}
 	return m, nil

@@ -27,6 +27,9 @@
 // Replicas watch their steps, with short bounds (stepWatch): one whose step hangs is faulty, and replaced
 // if the step goes on. Canaries of idle replicas take the faults that no request is there to meet.
 //
+// With Options.Sources, nodes have two devices, and loads copy weights from other devices and nodes. Each
+// source takes its own time and has its own faults (fault_sources.go).
+//
 // Run injects the faults of a seed. These properties are checked all the time, without a message or a
 // task of their own:
 //
@@ -35,7 +38,9 @@
 //   - at most one replica of a device runs a step, unless the turn of another one is overdue
 //   - one member commands in each term of a deployment, and commands of an older term are refused
 //   - an actor knows every message that it receives, and crashes only for an injected reason
-//   - what a timer or job of an earlier incarnation of an actor reports changes nothing
+//   - what a timer or job of an earlier incarnation reports, or what an actor receives for an earlier
+//     incarnation, changes nothing, even if it comes again right after a restart
+//   - the jobs of an actor are canceled when its incarnation ends
 //
 // In a calm run (Options.Calm), without faults and with commands of operators at most, also:
 //

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 	stateBytes = 16              // of one token in one layer
 	tokenBytes = 1 << 10         // of a token's KV in one layer; its first bytes are the state
 	layerBytes = 16 * tokenBytes // of a block
+	blockBytes = layers * layerBytes
 	vocab      = 1024
 
 	weightBytes = 4 << 20
@@ -80,6 +82,9 @@ type Loader struct {
 
 // Inspect implements engine.Loader.
 func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
+	if l.faults.folderLost(path) {
+		return engine.ModelInfo{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	}
 	return InfoOf(path), nil
 }
 
@@ -93,6 +98,9 @@ func InfoOf(path string) engine.ModelInfo {
 
 // Load implements engine.Loader.
 func (l *Loader) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+	if _, err := l.Inspect(path, device.Info()); err != nil {
+		return nil, err
+	}
 	p, err := device.Alloc(InfoOf(path).WeightBytes)
 	if err != nil {
 		return nil, err
@@ -100,10 +108,15 @@ func (l *Loader) Load(ctx context.Context, device cuda.Device, path string) (eng
 	if err := l.faults.wait(ctx, l.LoadTime, &l.faults.hangLoads); err != nil {
 		return nil, errors.Join(err, device.Free(p))
 	}
+	content := make([]byte, weightBytes)
+	writeWeights(path, content)
+	if err := device.(*Device).put(p, content); err != nil {
+		return nil, errors.Join(err, device.Free(p))
+	}
 	if l.faults.take(&l.faults.failLoads) {
 		return nil, errors.Join(errLoad, device.Free(p))
 	}
-	return &weights{loader: l, device: device, path: path, at: p}, nil
+	return l.place(device, path, p)
 }
 
 type weights struct {
@@ -111,6 +124,32 @@ type weights struct {
 	device cuda.Device
 	path   string
 	at     cuda.Ptr
+}
+
+// damageAt is the offset of the bytes that are not zero in damaged weights.
+const damageAt = 512
+
+// place returns weights that are in the memory of a device, and damages them there if a fault says so.
+func (l *Loader) place(device cuda.Device, path string, at cuda.Ptr) (engine.Weights, error) {
+	w := &weights{loader: l, device: device, path: path, at: at}
+	if !l.damages(w) {
+		return w, nil
+	}
+	if err := device.(*Device).access(at.Offset(damageAt), 1, func(_ int, b []byte) { b[0]++ }); err != nil {
+		return nil, errors.Join(err, device.Free(at))
+	}
+	return w, nil
+}
+
+// damage returns how the weights in memory differ from those of the model; "" if they do not.
+func (w *weights) damage() (string, error) {
+	var found state
+	err := w.device.(*Device).access(w.at.Offset(damageAt), len(found),
+		func(offset int, b []byte) { copy(found[offset:], b) })
+	if err != nil || found == (state{}) {
+		return "", err
+	}
+	return string(found[:]), nil
 }
 
 func (w *weights) Info() engine.ModelInfo { return InfoOf(w.path) }
@@ -122,9 +161,9 @@ func (w *weights) Digests() engine.Digests {
 }
 
 // Open implements engine.Weights.
-func (w *weights) Open(arena engine.Arena, _ engine.Limits) (engine.Engine, error) {
+func (w *weights) Open(arena engine.Arena, limits engine.Limits) (engine.Engine, error) {
 	s, err := w.device.NewStream("engine")
-	return &simulatedEngine{weights: w, arena: arena, stream: s}, err
+	return &simulatedEngine{weights: w, arena: arena, stream: s, canary: limits.MaxSequences == 1}, err
 }
 
 // simulatedEngine is the engine of the simulation.
@@ -132,6 +171,7 @@ type simulatedEngine struct {
 	weights *weights
 	arena   engine.Arena
 	stream  cuda.Stream
+	canary  bool // of a load, which has no turn
 }
 
 // Close implements engine.Engine.
@@ -140,9 +180,11 @@ func (e *simulatedEngine) Close() error { return e.stream.Close() }
 // Step implements engine.Engine.
 func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	l, tokens := e.weights.loader, 0
-	l.checks.step(e.weights.path, e.arena.BlockTokens, batch)
-	l.checks.stepBegins(e.weights.device.(*Device))
-	defer l.checks.stepEnds(e.weights.device.(*Device))
+	if !e.canary {
+		l.checks.step(e.weights.path, e.arena.BlockTokens, batch)
+		l.checks.stepBegins(e.weights.device.(*Device))
+		defer l.checks.stepEnds(e.weights.device.(*Device))
+	}
 	adapters := make([]string, len(batch))
 	for i, s := range batch {
 		tokens += len(s.Tokens)
@@ -152,17 +194,30 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 		}
 	}
 	took := l.faults.factor() * (l.StepTime + time.Duration(tokens)*l.TokenTime)
-	if err := l.faults.wait(ctx, took, &l.faults.hang); err != nil {
+	hangs, failing := &l.faults.hang, &l.faults.failSteps
+	if e.canary { // it is a part of a load, and computes a token per step
+		took = l.faults.factor() * time.Duration(tokens) * l.TokenTime
+		hangs, failing = &l.faults.hangLoads, &l.faults.failLoads
+	}
+	if err := l.faults.wait(ctx, took, hangs); err != nil {
 		return nil, err
 	}
-	fails := l.faults.take(&l.faults.failSteps)
-	lost, loses := nextOf(l.faults, &l.faults.loseIn)
+	fails := l.faults.take(failing)
+	var lost time.Duration
+	loses := false
+	if !e.canary {
+		lost, loses = nextOf(l.faults, &l.faults.loseIn)
+	}
 	var sampled []sample.Token
 	for i, s := range batch {
 		if err := pass(ctx, s.Gate); err != nil {
 			return nil, &engine.StepAborted{Sequence: i, Err: err}
 		}
-		t, err := e.compute(s, adapters[i])
+		damage, err := e.weights.damage()
+		if err != nil {
+			return nil, err
+		}
+		t, err := e.compute(s, adapters[i], damage)
 		if loses {
 			loses, err = false, e.weights.device.(*Device).lose(l.Runtime, lost)
 		}
@@ -197,13 +252,15 @@ func pass(ctx context.Context, gate engine.Gate) error {
 }
 
 // compute writes the states of a sequence's tokens and returns the token that follows them. adapter
-// is the hash of the sequence's adapter at the start of the step, which must not have changed.
-func (e *simulatedEngine) compute(s engine.Sequence, adapter string) (uint32, error) {
+// is the hash of the sequence's adapter at the start of the step, which must not have changed. damage is
+// that of the weights.
+func (e *simulatedEngine) compute(s engine.Sequence, adapter, damage string) (uint32, error) {
 	if now, err := e.adapterID(s.Adapter); err != nil {
 		return 0, err
 	} else if now != adapter {
 		adapter += now
 	}
+	adapter += damage
 	all := make([][layers]state, 0, s.Position+len(s.Tokens))
 	for i := range s.Position {
 		one, err := e.read(s.Blocks, i)

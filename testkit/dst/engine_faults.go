@@ -12,6 +12,7 @@ import (
 var (
 	errStep = errors.New("the simulation fails the step")
 	errLoad = errors.New("the simulation fails the load")
+	errRead = errors.New("the simulation fails to read weights")
 )
 
 // engineFaults are the pending faults of the engines and loads of one node. Each of them occurs once.
@@ -24,7 +25,12 @@ type engineFaults struct {
 	hang      []*hang // of the next steps
 	hangLoads []*hang
 	failLoads int
-	loseIn    []time.Duration // the device is lost in the middle of the next steps, for so long
+	failReads int // of weights on a device
+	hangReads []*hang
+	folders   map[string]int      // paths that cannot be read: for how many faults
+	damage    int                 // loads that leave other bytes on the device than the source had
+	known     func(*weights) bool // reports whether the canary of weights is recorded
+	loseIn    []time.Duration     // the device is lost in the middle of the next steps, for so long
 	slowUntil time.Time
 	slow      int // factor of step times until slowUntil
 	hanging   int // steps and loads that hang now
@@ -38,7 +44,7 @@ type hang struct {
 }
 
 func newEngineFaults(rt supervise.Runtime) *engineFaults {
-	return &engineFaults{runtime: rt, gone: make(chan struct{}), slow: 1}
+	return &engineFaults{runtime: rt, gone: make(chan struct{}), slow: 1, folders: make(map[string]int)}
 }
 
 // change adds a fault.
@@ -50,7 +56,10 @@ func (f *engineFaults) change(add func()) {
 
 // cancel forgets the faults that have not occurred.
 func (f *engineFaults) cancel() {
-	f.change(func() { f.failSteps, f.failLoads, f.hang, f.hangLoads, f.loseIn = 0, 0, nil, nil, nil })
+	f.change(func() {
+		f.failSteps, f.failLoads, f.failReads, f.damage = 0, 0, 0, 0
+		f.hang, f.hangLoads, f.hangReads, f.loseIn = nil, nil, nil, nil
+	})
 }
 
 // hangs reports whether a step or load hangs now.

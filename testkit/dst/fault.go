@@ -98,7 +98,7 @@ func (f Fault) String() string {
 		s += fmt.Sprintf(" of prompt %d", f.Count)
 	}
 	switch f.Kind {
-	case FailSteps, SlowDevice, FailLoads, CrashInJob:
+	case FailSteps, SlowDevice, FailLoads, FailReads, DamageLoads, CrashInJob:
 		s += fmt.Sprintf(" (%d)", f.Count)
 	case SlowStore, RollBack:
 		s += fmt.Sprintf(" by %d", f.Count)
@@ -109,7 +109,7 @@ func (f Fault) String() string {
 	if f.Kind == Scale {
 		s += fmt.Sprintf(" to %d", f.Count)
 	}
-	if f.Kind == Standby && f.Count > 0 {
+	if (f.Kind == Standby || f.Kind == Park) && f.Count > 0 {
 		s += fmt.Sprintf("-%d", f.Count-1)
 	}
 	if f.Kind == Preempt {
@@ -133,6 +133,14 @@ var faultKinds = []FaultKind{
 	Restart, BreakFiles, BreakFiles, Register, DeleteAdapter, PinAdapter, BreakDisk, DamageDisk,
 	PinPrefix, PinPrefix, RestorePrefix, FlushTier, HangStep, StickStep, HangReset, FailSteps,
 	SlowDevice, FailAllocs, LoseInStep, HangLoad, FailLoads, StopNode,
+}
+
+// AllKinds returns the kinds of faults of a seed, and those that only scenarios inject.
+func AllKinds() []FaultKind {
+	return slices.Concat(faultKinds, []FaultKind{
+		CrashInJob, Sleep, Sleep, Evict, Preempt, Preempt, Standby, Standby, Switch, Park, Park, DamageImages,
+		CorruptDevice, QuarantineDevice, ReleaseDevice, FailTests,
+	})
 }
 
 // calmKinds are commands of operators because of which nothing may fail.
@@ -195,6 +203,7 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawDevices(rng, span)
 		f.drawLevels(rng, span)
 		f.drawPreempt(rng, span)
+		f.drawSources(rng, span)
 		all = append(all, f)
 	}
 	if o.Calm && o.Count == 0 {

@@ -20,6 +20,9 @@ const (
 	LoseInStep FaultKind = "lose-in-step" // Node's device is lost in the middle of the next step, for For
 	HangLoad   FaultKind = "hang-load"    // the next load on Node within For hangs for For, or until it is cancelled
 	FailLoads  FaultKind = "fail-loads"   // the next Count loads on Node fail in the middle
+	// DamageLoads: the next Count loads on Node leave other bytes on the device than their source has, which
+	// no checksum shows, unless they are the first of their files in the cluster.
+	DamageLoads FaultKind = "damage-loads"
 )
 
 // drawEngines fills in a fault of an engine or device.
@@ -37,7 +40,7 @@ func (f *Fault) drawEngines(rng *rand.Rand, span func(least, most time.Duration)
 		f.For = span(2*time.Second, 20*time.Second)
 	case HangLoad:
 		f.For = span(time.Second, 40*time.Second)
-	case FailLoads:
+	case FailLoads, DamageLoads:
 		f.Count = 1 + rng.IntN(2)
 	}
 }
@@ -69,6 +72,8 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 		later(e.hangNext(&e.hangLoads, &hang{d: f.For}))
 	case FailLoads:
 		e.change(func() { e.failLoads += f.Count })
+	case DamageLoads:
+		e.change(func() { e.damage += f.Count })
 	}
 }
 

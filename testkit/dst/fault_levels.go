@@ -18,7 +18,8 @@ const (
 	// Switch: Model serves on Node's device, if it has a replica there, and the replicas of other models
 	// go to standby. After For all are activated.
 	Switch FaultKind = "switch"
-	// Park: Model is parked, and activated after For, or never if that is 0.
+	// Park: Model is parked, or with Count its replica of that number less one. It is activated after For,
+	// or never if that is 0.
 	Park FaultKind = "park"
 	// DamageImages changes a byte in each image of the host cache of Node.
 	DamageImages FaultKind = "damage-images"
@@ -37,6 +38,7 @@ func (f *Fault) drawLevels(rng *rand.Rand, span func(least, most time.Duration) 
 		if rng.IntN(5) > 0 {
 			f.For = span(time.Millisecond, 8*time.Second)
 		}
+		f.Count = max(0, rng.IntN(5)-2)
 	}
 	if f.Kind == Switch {
 		f.Model, f.For = models[rng.IntN(len(models))].name, span(100*time.Millisecond, 6*time.Second)
@@ -111,11 +113,37 @@ func (c *cluster) switchDevice(f Fault, later func(func())) {
 			store(r, messages.Level_LEVEL_ACTIVE)
 		}
 	})
+	until := time.Now().Add(f.For)
+	c.operator.do(func() error { c.followSwitch(f.Node, s, of, until); return nil })
+}
+
+// followSwitch reports to a device that a replica that leaves is to serve again, as the control service
+// does while it waits for the end of a switch.
+func (c *cluster) followSwitch(node string, s *messages.SwitchGpu, of map[string]string, until time.Time) {
+	c.world.at(time.Now().Add(20*time.Millisecond), func() string { return "follow switch " + s.GetRequestId() },
+		func() {
+			for _, r := range s.GetLeave() {
+				if c.operator.level(of[r], r) == messages.Level_LEVEL_ACTIVE {
+					c.tellDevice(node, &messages.OverruleSwitch{RequestId: c.nodes[node].runtime.ID(),
+						Switch: s.GetRequestId(), Replica: r})
+					return
+				}
+			}
+			if time.Now().Before(until) {
+				c.followSwitch(node, s, of, until)
+			}
+		})
 }
 
 // park parks a model as models.park does.
 func (c *cluster) park(f Fault, later func(func())) {
 	c.setLevel(f, messages.Level_LEVEL_PARKED)
+	if f.Count > 0 {
+		if f.For > 0 {
+			later(func() { c.setLevel(f, messages.Level_LEVEL_ACTIVE) })
+		}
+		return
+	}
 	for _, name := range c.names {
 		c.tellDevice(name, &messages.EvictWeights{Model: f.Model, Park: true})
 	}

@@ -14,7 +14,8 @@ import (
 
 // Preempt: a replica of Model is preempted, the one of number Count among those that run. Its sequences
 // may finish for Deadline, and its weights have the given Fate. With Force it may be the last one. After
-// For the operator takes the preemptions of the model back, or never if that is 0.
+// For the operator takes the preemptions of the model back, or never if that is 0: then it is not the
+// last one, not even of a model that may sleep.
 const Preempt FaultKind = "preempt"
 
 // WeightsFate is what becomes of the weights of a preempted replica.
@@ -54,6 +55,9 @@ func (c *cluster) injectPreempt(f Fault, later func(func())) {
 		Drop: f.Fate == DropWeights, Park: f.Fate == ParkWeights}
 	id, now := c.operator.runtime.ID(), time.Now()
 	c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
+		if f.For == 0 && s.Wanted() < 2 {
+			return
+		}
 		if changed, err := control.Preempt(s, found, req, id, now); err == nil {
 			proto.Reset(s)
 			proto.Merge(s, changed)

@@ -116,6 +116,7 @@ func (c *cluster) inject(f Fault) {
 	c.injectDevices(n, f, later)
 	c.injectLevels(f, later)
 	c.injectPreempt(f, later)
+	c.injectSources(n, f, later)
 }
 
 // endFaults forgets the faults that have not occurred, such as a hang of a load, if nothing was

@@ -21,6 +21,8 @@ type Dispatcher struct {
 	world *World
 	node  string
 	dead  atomic.Bool
+	// posted, if set, is called with each message of an actor before the actor gets it.
+	posted func(node string, message any)
 
 	mu      sync.Mutex
 	paused  bool
@@ -85,6 +87,10 @@ type mailbox struct {
 // PostUserMessage implements actor.Mailbox.
 func (m *mailbox) PostUserMessage(message any) {
 	m.dispatcher.world.actions.Add(1)
+	if posted := m.dispatcher.posted; posted != nil {
+		_, unwrapped, _ := actor.UnwrapEnvelope(message)
+		posted(m.dispatcher.node, unwrapped)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.user = append(m.user, message)

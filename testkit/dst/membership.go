@@ -9,6 +9,7 @@ import (
 	"troupe/cluster/members"
 	"troupe/cluster/store"
 	"troupe/control/catalogue"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/node/backend"
 	"troupe/node/membership"
@@ -35,7 +36,9 @@ type joined struct {
 	unwatch func()
 	synced  sync.Once
 	routes  chan struct{}     // closed when the router knows the replicas of the other nodes
-	follow  *stored.Followers // watches of drained nodes and pins
+	follow  *stored.Followers // watches of drained nodes, pins and canaries
+
+	canaries *residency.Canaries
 
 	catalogue *catalogue.Catalogue
 	adapters  *stored.Followers
@@ -100,7 +103,8 @@ func (j *joined) steps() []steps.Step {
 		{Name: "membership", Start: j.subscribe, Stop: func() { j.unwatch() }},
 		{Name: "desired state", Start: func(ctx context.Context) error {
 			j.follow = stored.NewFollowers(n.runtime, n.cfg.Log)
-			return j.follow.Follow(ctx, j.drained.Watch(j.store, j.changes().OnDrained), j.prefixes.Pins.Watch(j.store))
+			return j.follow.Follow(ctx, j.drained.Watch(j.store, j.changes().OnDrained), j.prefixes.Pins.Watch(j.store),
+				j.followCanaries())
 		}, Stop: func() { j.follow.Stop() }},
 		{Name: "join", Start: func(ctx context.Context) error { return j.members.Join(ctx, n.address) }},
 		{Name: "routes", Start: j.awaitRoutes},

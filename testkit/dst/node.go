@@ -41,6 +41,7 @@ type NodeConfig struct {
 	Log         zerolog.Logger
 
 	hostCache    int64 // budget of the cache of weights
+	sources      bool  // weights are loaded from other devices and nodes
 	restore      kv.RestorePolicy
 	tier         *diskStore    // KV tier on a disk, which survives the node
 	adapterFiles *adapterFiles // of the node; they survive it
@@ -75,6 +76,7 @@ type Node struct {
 	crashes    map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
 	phaseCrash *PhaseCrash            // nil: none is due
 	jobCrashes map[string][]int       // by kind of actor: pending crashes, each during the nth next job
+	late       map[string]*late       // by id of actor
 }
 
 // StartNode starts a node.
@@ -86,10 +88,11 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 			cfg.Name,
 			w.starts,
 		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool), jobCrashes: make(map[string][]int),
-		actors: make(map[string]actor.Actor)}
+		actors: make(map[string]actor.Actor), late: make(map[string]*late)}
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	node.dispatcher.posted = cfg.checks.posted
 	supervise.SetRuntime(node.system, node.runtime)
 	supervise.CountUnknown(node.system, prometheus.NewRegistry(), cfg.Log)
 	node.deadLetters()
@@ -109,6 +112,7 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
 		faults: node.faults, checks: cfg.checks}, open...)
 	node.gpus.OpenHostCache()
+	node.openCanaries()
 	node.tree = tree.New(nil)
 	node.openServing()
 	node.runtime.Go(node.run)
@@ -158,7 +162,9 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 			if before {
 				panic("dst: crash before " + fmt.Sprintf("%T", env.Message))
 			}
+			n.repeatLate(ctx, env.Message, next)
 			jobs := n.world.jobs.Load()
+			n.keepLate(ctx.Actor(), ctx.Self().GetId(), env)
 			n.checkStale(ctx.Actor(), ctx.Self(), env.Message, func() { next(ctx, env) })
 			if n.world.jobs.Load() > jobs && n.takeJobCrash(kind) {
 				panic("dst: crash in a job of " + fmt.Sprintf("%T", env.Message))
@@ -166,6 +172,7 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 			if after {
 				panic("dst: crash after " + fmt.Sprintf("%T", env.Message))
 			}
+			n.checkEnded(ctx.Actor(), ctx.Self(), env.Message)
 		}
 	}}
 }
@@ -231,7 +238,9 @@ func (n *Node) props() *actor.Props {
 			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
 			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.cfg.tier}}},
 		MayBeRemote: func() bool { return len(n.live()) > 1 }}
-	images := hierarchy.HostCache{Images: n.gpus.Images(), Budget: n.cfg.hostCache, Publish: silent}
+	images := hierarchy.HostCache{Images: n.gpus.Images(), Budget: n.cfg.hostCache, Publish: silent, GPUs: n.gpus,
+		AdapterDeleted: n.catalogue.Deleted}
+	n.useSources(&images)
 	devices := hierarchy.Devices{
 		GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent, HostCache: images,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
@@ -239,7 +248,7 @@ func (n *Node) props() *actor.Props {
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
 		Pins:        n.prefixes.Pinned,
 		Watch:       stepWatch, Publish: silent,
-		AdapterHostBytes: adapterHostBytes}
+		HostCache: images}
 	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
 	leases := membership.Leases{Node: n.cfg.Name, Members: n.members}

@@ -93,12 +93,21 @@ func (o *operator) level(model, replica string) messages.Level {
 	return o.stored[model].LevelOf(replica)
 }
 
-// parked reports whether a model with these files is parked.
+// allParked reports whether a model is parked, or the last of its replicas are.
+func (o *operator) allParked(model string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.stored[model]
+	return s.GetLevel() == messages.Level_LEVEL_PARKED ||
+		s.GetReplicas() > 0 && s.Wanted() == 0 && len(s.ParkedReplicas()) > 0
+}
+
+// parked reports whether a model with these files is parked, or one of its replicas.
 func (o *operator) parked(revision string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, spec := range o.stored {
-		if spec.GetLevel() == messages.Level_LEVEL_PARKED && spec.GetRevisionDigest() == revision {
+		if spec.Parks() && spec.GetRevisionDigest() == revision {
 			return true
 		}
 	}

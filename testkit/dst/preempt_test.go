@@ -37,3 +37,22 @@ func TestPreemptPaused(t *testing.T) {
 		}
 	}
 }
+
+// TestPreemptBeforeStandby preempts a replica of each model, and puts the models on standby at the same
+// time. Requests that had no output yet wait for the activation; run checks that none of them is refused.
+func TestPreemptBeforeStandby(t *testing.T) {
+	for seed := uint64(1); seed <= 6; seed++ {
+		o := dst.Options{Nodes: 3, Calls: 240, Load: 6 * time.Second, Seed: seed, Faults: []dst.Fault{}}
+		for _, at := range []time.Duration{2 * time.Second, 4 * time.Second} {
+			for _, model := range []string{"k", "m"} {
+				o.Faults = append(o.Faults,
+					dst.Fault{At: at, Kind: dst.Preempt, Node: "n0", Model: model, For: time.Second},
+					dst.Fault{At: at + 2*time.Millisecond, Kind: dst.Standby, Node: "n0", Model: model,
+						For: time.Second})
+			}
+		}
+		for _, wrong := range run(t, o).Failures {
+			t.Errorf("seed %d: %s", seed, wrong)
+		}
+	}
+}

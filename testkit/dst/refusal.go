@@ -72,6 +72,8 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
 	case says("could not be loaded"):
 		return server && h.cluster.expects(messages.Reason_REASON_LOAD_FAILED)
+	case says("failed repeatedly") && says("hung"): // as a request does that makes its steps hang
+		return server && (begun || status == http.StatusInternalServerError) && h.cluster.hangs() > 1
 	case says("the gateway failed"), says("crashed repeatedly"):
 		return false
 	case says("engine"):
@@ -92,6 +94,8 @@ var expected = map[FaultKind][]messages.Reason{
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
 	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
 	FailLoads:     {messages.Reason_REASON_LOAD_FAILED},
+	LoseFolder:    {messages.Reason_REASON_LOAD_FAILED},
+	DamageLoads:   {messages.Reason_REASON_LOAD_FAILED},
 	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
 	HangStep:      {messages.Reason_REASON_DEADLINE},
 	StickStep:     {messages.Reason_REASON_DEADLINE},
@@ -104,12 +108,24 @@ var expected = map[FaultKind][]messages.Reason{
 	Preempt:       {messages.Reason_REASON_PREEMPTED, messages.Reason_REASON_DEADLINE},
 }
 
+// hangs returns the number of faults that make a step hang.
+func (c *cluster) hangs() (n int) {
+	for _, f := range c.result.Faults {
+		if f.Kind == HangStep || f.Kind == StickStep {
+			n++
+		}
+	}
+	return n
+}
+
 // expects reports whether a call may be refused for a reason.
 func (c *cluster) expects(reason messages.Reason) bool {
 	if slices.Contains(expected[""], reason) {
 		return true
 	}
-	if reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices() {
+	switch {
+	case reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices(),
+		reason == messages.Reason_REASON_DEADLINE && c.checks.cooling:
 		return true
 	}
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {

@@ -39,10 +39,9 @@ func (c *cluster) restlessAdapters(r placed, s *messages.ReplicaStatus, report f
 const blockCopiers = 4
 
 // restlessMemory checks the memory of adapters of a device: each page holds one adapter, and the
-// allocated host memory holds adapters, or a block of an actor that copies blocks.
+// allocated host memory holds images of the host cache, or a block of an actor that copies blocks.
 func (c *cluster) restlessMemory(n *Node, i int, where string, report func(string, ...any)) {
 	models := n.gpus.Models()[i]
-	var host int64
 	for _, l := range models.Held() {
 		cache, err := models.Adapters(l.Handle)
 		if err != nil {
@@ -60,13 +59,9 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 				report("%s: adapter %s of %s has %d pages", where, a.Key, l.Lease, len(a.Pages))
 			}
 		}
-		for _, a := range cache.Staged() {
-			host += a.File.Layout.Bytes()
-		}
 	}
-	used := n.devices[i].hostInUse() - host - n.devices[i].imageBytes()
-	const block = layers * layerBytes
-	if most := int64(len(models.Held())) * blockCopiers * block; used > most || used%block > 0 {
-		report("%s: %d bytes of host memory are allocated besides %d of adapters", where, used, host)
+	used := n.devices[i].hostInUse() - n.devices[i].imageBytes()
+	if most := int64(len(models.Held())) * blockCopiers * blockBytes; used > most || used%blockBytes > 0 {
+		report("%s: %d bytes of host memory are allocated besides images", where, used)
 	}
 }

@@ -77,11 +77,11 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 	if s.GetSpec().GetReplicas() == 0 {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
 	}
-	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
+	if c.operator.allParked(model) {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
 	}
 	restlessPreemptions(s, report)
-	if s.GetState() != state {
+	if s.GetState() != state && !c.lacksMemory(model) {
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}
 	for _, of := range s.GetReplicas() {

@@ -34,7 +34,9 @@ type Options struct {
 	PhaseCrash *PhaseCrash // may be nil
 
 	DeviceBytes  int64  // memory of each device; 0: 36 MiB
+	Elastic      bool   // the planner chooses between one and three replicas of each model
 	LateAdapters bool   // replicas have no memory for adapters until the first is needed
+	Sources      bool   // nodes have two devices, and load weights from devices and other nodes
 	MaxSequences uint32 // of the model whose KV memory shrinks and grows, in a step; 0: as the other model
 }
 
@@ -62,6 +64,12 @@ const directOdds = 2
 // settle is the virtual time after the load and all of its faults within which every request must
 // end. The slowest recovery is that of a device that is lost for up to 20 s and then tested.
 const settle = time.Minute
+
+// The limits of a replica.
+const (
+	maxSequences = 4 // in a step
+	maxWaiting   = 16
+)
 
 // model is one of the deployments. The first has few KV blocks, so that sequences are preempted.
 // The KV memory of the second one shrinks and grows.
@@ -97,6 +105,9 @@ type cluster struct {
 	checks       *checks
 	result       Result
 }
+
+// maxElastic is the largest number of replicas that the planner may choose.
+const maxElastic = 3
 
 const (
 	deviceBytes = 36 << 20
@@ -148,10 +159,10 @@ func Run(o Options) Result {
 	c.check()
 	c.checkRest()
 	c.checkLivelock()
+	c.checkElastic()
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
-	c.checks.checkTurns()
 	c.checks.setSettled(false)
 	c.checkQuiet()
 	c.result.Transitions = keepReached()
@@ -187,7 +198,11 @@ func lastEnd(faults []Fault) (end time.Duration) {
 }
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
-	replicas, sequences, pages := m.replicas, uint32(4), proto.Uint32(adapterPages)
+	replicas, sequences, pages := m.replicas, uint32(maxSequences), proto.Uint32(adapterPages)
+	least, most := replicas, replicas
+	if c.Elastic {
+		least, most = 1, maxElastic
+	}
 	if c.LateAdapters {
 		pages = nil
 	}
@@ -196,10 +211,10 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 	}
 	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
 		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(sequences),
-		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
+		MaxWaiting: proto.Uint32(maxWaiting), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(blockTokens),
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
-		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
+		), MinReplicas: proto.Uint32(least), MaxReplicas: proto.Uint32(most),
 		AdapterPages: pages,
 		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
@@ -224,7 +239,11 @@ func (c *cluster) start(name string) {
 		again()
 		return
 	}
-	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: 1,
+	devices := 1
+	if c.Sources {
+		devices = 2
+	}
+	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: devices, sources: c.Sources,
 		DeviceBytes: cmp.Or(c.DeviceBytes, deviceBytes), DRAMBytes: dramBytes,
 		Log: c.checks.logger(name, c.Log), checks: c.checks,
 		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], tier: tier,

@@ -39,10 +39,10 @@ func (c *cluster) scarce(first func(Fault) bool) bool {
 	return false
 }
 
-// grows reports whether the models need more memory than at the start, or one of them is placed again,
-// after others have taken the memory that it had.
+// grows reports whether the models need more memory than at the start, or than one device has, or one
+// of them is placed again, after others have taken the memory that it had.
 func (c *cluster) grows() bool {
-	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
+	return c.MaxSequences > maxSequences || slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
 		switch f.Kind {
 		case Redeploy, Register, Park, Sleep, Delete, Preempt:
 			return true

@@ -64,3 +64,43 @@ func TestSwitchActivated(t *testing.T) {
 		t.Error("no switch failed because of an activation")
 	}
 }
+
+// TestSwitchUnreceived activates the models that have to leave while no deployment can notify their
+// replicas, since the nodes that led them have crashed. No switch waits for its deadline.
+func TestSwitchUnreceived(t *testing.T) {
+	overruled := false
+	for seed := uint64(2); seed <= 3 || !overruled && seed <= 20; seed++ {
+		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{}}
+		for i := range 5 {
+			to, other := "k", "m"
+			if i%2 == 1 {
+				to, other = other, to
+			}
+			at := 2*time.Second + time.Duration(i)*2*time.Second
+			for _, node := range []string{"n1", "n2"} {
+				o.Faults = append(o.Faults,
+					dst.Fault{At: at, Kind: dst.CrashNode, Node: node, For: 300 * time.Millisecond})
+			}
+			o.Faults = append(o.Faults,
+				dst.Fault{At: at + time.Millisecond, Kind: dst.Switch, Node: "n0", Model: to,
+					For: 1500 * time.Millisecond},
+				dst.Fault{At: at + time.Millisecond, Kind: dst.Standby, Node: "n0", Model: other,
+					For: 20 * time.Millisecond})
+		}
+		r := run(t, o)
+		for _, wrong := range r.Failures {
+			t.Errorf("seed %d: %s", seed, wrong)
+		}
+		for _, row := range r.Transitions {
+			if event, of := strings.CutPrefix(row, "switching: "); of {
+				overruled = overruled || strings.HasSuffix(event, " overruled")
+				if strings.HasSuffix(event, " deadline") {
+					t.Errorf("seed %d: a switch waited for its deadline: %s", seed, event)
+				}
+			}
+		}
+	}
+	if !overruled {
+		t.Error("no switch failed because of a stored level")
+	}
+}

@@ -48,6 +48,10 @@ func (c *cluster) survey() {
 		}
 	}
 	for _, name := range c.names {
+		if n := c.nodes[name]; !n.crashed {
+			v := n.canaries.Counts()
+			seen.Add(Seen{"weights recorded": v.Recorded, "weights verified": v.Passed, "weights rejected": v.Rejected})
+		}
 		for _, tier := range []string{"dram", "nvme"} {
 			n := c.nodes[name]
 			s, ok := ask[*messages.SlotsStatus](c, n, n.pid(query.Tier(tier)), &messages.GetSlots{RequestId: "seen"})

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -26,6 +27,9 @@ type Shape struct {
 	Tied           bool
 	Window         int
 	Llama3Rope     bool
+	Layers         int // 0 means 2
+	Vocab          int // 0 means 64
+	ContextTokens  int // 0 means 128
 	Shards         int // number of files; 1 means one file without an index
 	// Extra are tensors that the architecture does not have, by name, with their shapes. A
 	// lm_head.weight of the shape of the tied embedding is a copy of it.
@@ -36,7 +40,8 @@ type Shape struct {
 func Random(t testing.TB, s Shape, seed uint64) string {
 	t.Helper()
 	dir := t.TempDir()
-	const vocab, intermediate, layers = 64, 40, 2
+	const intermediate = 40
+	layers, vocab, contextTokens := cmp.Or(s.Layers, 2), cmp.Or(s.Vocab, 64), cmp.Or(s.ContextTokens, 128)
 	headDim := s.HeadDim
 	switch {
 	case headDim != 0:
@@ -49,7 +54,7 @@ func Random(t testing.TB, s Shape, seed uint64) string {
 		"architectures": []string{s.Architecture}, "vocab_size": vocab, "hidden_size": s.Hidden,
 		"intermediate_size": intermediate,
 		"num_hidden_layers": layers, "num_attention_heads": s.Heads, "num_key_value_heads": s.KVHeads,
-		"max_position_embeddings": 128,
+		"max_position_embeddings": contextTokens,
 		"rms_norm_eps":            1e-6, "rope_theta": 5000.0, "tie_word_embeddings": s.Tied,
 		"eos_token_id": []int{1, 2},
 	}

@@ -142,7 +142,7 @@ func (s *stepper) load(pages *lora.Pages, file engine.AdapterFile) error {
 	if !ok {
 		return errors.New("too few pages for 32 adapters")
 	}
-	adapter, err := s.memory.Load(context.Background(), file, staged, at)
+	adapter, err := s.memory.Load(context.Background(), file, staged.Bytes(), nil, at)
 	s.loaded = append(s.loaded, adapter)
 	return errors.Join(err, staged.Free())
 }

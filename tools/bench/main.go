@@ -49,7 +49,7 @@ func run() error {
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
 		{"turns of replicas", turns}, {"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
-		{"standby", standby}, {"preempt", preemption}, {"weights", weightLoads},
+		{"standby", standby}, {"preempt", preemption}, {"weights", weightLoads}, {"loads of adapters", adapterLoads},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
 		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {

@@ -21,8 +21,8 @@ import (
 	"troupe/messages"
 )
 
-// nodeLoad loads an image from the host cache of another node. Both nodes are in this process, and have a
-// data plane each.
+// nodeLoad loads an image from the host cache, or from a device, of another node. Both nodes are in this
+// process, and have a data plane each.
 type nodeLoad struct {
 	*loader
 	system   *actor.ActorSystem
@@ -30,9 +30,19 @@ type nodeLoad struct {
 	cache    *residency.HostCache
 	others   *hostcache.OtherNodes
 	listener net.Listener
+	pid      *actor.PID // host cache of the other node
 }
 
-func newNodeLoad(l *loader) (n *nodeLoad, err error) {
+func newNodeLoad(l *loader) (*nodeLoad, error) {
+	n, err := startNodes(l, nil)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.fill()
+}
+
+// startNodes starts the host cache of the other node, which may have devices.
+func startNodes(l *loader, devices residency.Devices) (n *nodeLoad, err error) {
 	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
 	n = &nodeLoad{
 		loader: l, system: actor.NewActorSystem(actor.WithLoggerFactory(quiet)),
@@ -47,20 +57,20 @@ func newNodeLoad(l *loader) (n *nodeLoad, err error) {
 		return nil, err
 	}
 	deployments := n.system.Root.Spawn(actor.PropsFromFunc(func(actor.Context) {}))
-	pid := n.system.Root.Spawn(hostcache.Props(hostcache.Config{
-		Images: n.cache, Budget: 2 * l.bytes, Deployments: deployments, Plane: n.planes[0],
+	n.pid = n.system.Root.Spawn(hostcache.Props(hostcache.Config{
+		Images: n.cache, Budget: 2 * l.bytes, Deployments: deployments, Plane: n.planes[0], Devices: devices,
 		Publish: func(string, string, string) {}, Log: zerolog.Nop(),
 	}))
 	n.others = &hostcache.OtherNodes{
 		System: n.system, Plane: n.planes[1], Log: zerolog.Nop(),
-		Peers: func() []hostcache.Peer { return []hostcache.Peer{{Node: "a", PID: pid}} },
+		Peers: func() []hostcache.Peer { return []hostcache.Peer{{Node: "a", PID: n.pid}} },
 	}
-	return n, n.fill(pid)
+	return n, nil
 }
 
 // fill puts the image into the host cache of the other node.
-func (n *nodeLoad) fill(pid *actor.PID) error {
-	answer, err := n.system.Root.RequestFuture(pid, &messages.UseImage{
+func (n *nodeLoad) fill() error {
+	answer, err := n.system.Root.RequestFuture(n.pid, &messages.UseImage{
 		RevisionDigest: n.image.Digests.Revision, Layout: n.image.Info.WeightLayout, Bytes: uint64(n.bytes),
 	}, time.Minute).Result()
 	if err != nil {

@@ -38,7 +38,9 @@ func weightLoads() (section, error) {
 			"from an image that is not in the page cache, into host memory and onto the device, over a bare read " +
 			"like that of a cold load. Image of another node: a load from the host cache of a second actor of this " +
 			"process over its data plane and loopback, past host memory, over the same bytes through a bare TCP " +
-			"connection to the device. `go run ./tools/bench " +
+			"connection to the device. Another device: a load from the memory of a second software device of the " +
+			"node, with no other source, over bare copies between the two, without checksums. Device of another " +
+			"node: as that of an image, from device memory there. `go run ./tools/bench " +
 			"-only weights` measures this section.",
 	}
 	for _, bytes := range []int64{50 << 20, 256 << 20, 1 << 30} {
@@ -73,7 +75,7 @@ func loadsOf(bytes int64) (rows []row, err error) {
 	if err := models.Random("models/kjv-2m", l.dir, bytes, cuda.F32, 1); err != nil {
 		return nil, err
 	}
-	if l.device, err = host.Open(host.Config{MemoryBytes: 3 * bytes}); err != nil {
+	if l.device, err = host.Open(host.Config{MemoryBytes: 4 * bytes}); err != nil {
 		return nil, err
 	}
 	defer l.device.Close()
@@ -124,8 +126,27 @@ func loadsOf(bytes int64) (rows []row, err error) {
 		return nil, err
 	}
 	defer n.close()
-	err = add("image of another node", n.load, n.bare, 1.05)
-	return rows, err
+	if err := add("image of another node", n.load, n.bare, 1.05); err != nil {
+		return nil, err
+	}
+	return rows, l.peers(add)
+}
+
+// peers adds the loads from the memory of another device.
+func (l *loader) peers(add func(what string, load, floor func() error, aim float64) error) error {
+	p, err := newPeerLoad(l)
+	if err != nil {
+		return err
+	}
+	if err := add("another device", p.load, p.bare, 1.05); err != nil {
+		return err
+	}
+	n, err := p.nodes()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	return errors.Join(add("device of another node", n.load, n.bare, 1.05), p.close())
 }
 
 // fromImage loads the image.

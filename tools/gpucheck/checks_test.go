@@ -45,8 +45,13 @@ func load(t *testing.T) engine.Engine {
 
 func loadWithInfo(t *testing.T) (engine.Engine, engine.ModelInfo) {
 	t.Helper()
-	device := open(t)
-	holder := residency.NewStore(device, llama.Loader{})
+	return loadWith(t, open(t), llama.Loader{})
+}
+
+// loadWith opens an engine on a device, which it closes after the test.
+func loadWith(t *testing.T, device cuda.Device, loader llama.Loader) (engine.Engine, engine.ModelInfo) {
+	t.Helper()
+	holder := residency.NewStore(device, loader)
 	loaded, err := holder.Load(t.Context(), engine.LoadSpec{
 		Lease: "check", Path: *model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	})

@@ -10,7 +10,9 @@ import (
 
 	core "troupe/core/deployment"
 	"troupe/core/hbm"
+	"troupe/core/loadsource"
 	"troupe/core/schedule"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -138,6 +140,12 @@ func reportOf(s *messages.ReplicaStatus) core.Report {
 	return r
 }
 
+// sources are the places where a node has weights.
+var sources = map[string]schedule.Where{
+	string(loadsource.Folder): schedule.InFolder, string(loadsource.DiskImage): schedule.InDiskImage,
+	residency.FromHostCache: schedule.InHostCache,
+}
+
 func gpuOf(s *messages.GpuStatus) core.GPU {
 	b := s.GetBudget()
 	g := core.GPU{
@@ -147,7 +155,7 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 			Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
 			Min: int64(b.GetKvMinBytes()), Replicas: len(b.GetReplicas()),
 		},
-		Leases: make(map[string]hbm.Need),
+		Leases: make(map[string]hbm.Need), Near: sources[s.GetWeightsSource()],
 	}
 	addWeights(&g, s.GetWeights())
 	g.Holders = holdersOf(s)

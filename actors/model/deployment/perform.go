@@ -22,12 +22,14 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 				RequestId: d.Name, Model: d.Name, Term: d.Term, Deployment: selfRef(ctx),
 			})
 		case core.AskGPU:
-			d.askGPUs(ctx, d.Name, e.At)
+			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.At)
 		case core.Place:
-			d.askGPUs(ctx, e.Replica, e.GPUs...)
+			d.askGPUs(ctx, &messages.GetGpu{
+				RequestId: e.Replica, Path: d.spec.GetPath(), RevisionDigest: d.spec.GetRevisionDigest(),
+			}, e.GPUs...)
 			supervise.After(ctx, gpuReplyTimeout, &placementTimeout{d.incarnation, e.Replica})
 		case core.SurveyGPUs:
-			d.askGPUs(ctx, d.Name, e.GPUs...)
+			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.GPUs...)
 			supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
 		case core.Inspect:
 			d.inspect(ctx, e.Path)
@@ -89,9 +91,9 @@ var fates = map[residency.Fate]messages.WeightsFate{
 	residency.ParkOrKeep: messages.WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP,
 }
 
-func (d *deployment) askGPUs(ctx actor.Context, id string, gpus ...core.Location) {
+func (d *deployment) askGPUs(ctx actor.Context, ask *messages.GetGpu, gpus ...core.Location) {
 	for _, at := range gpus {
-		ctx.Request(d.GPU(d.members[at.Node], at.GPU), &messages.GetGpu{RequestId: id})
+		ctx.Request(d.GPU(d.members[at.Node], at.GPU), ask)
 	}
 }
 

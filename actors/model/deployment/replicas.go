@@ -7,13 +7,15 @@ import (
 	"troupe/messages"
 )
 
-// isStale reports whether a command was refused because a later term has begun. The group then
-// stops this actor.
+// isStale reports whether a command was refused because a later term has begun. If that is later than the
+// term of this actor, the group then stops it. Otherwise an earlier leader on this node sent the command.
 func (d *deployment) isStale(ctx actor.Context, r *messages.Refused) bool {
 	if r.GetReason() != messages.Reason_REASON_STALE_TERM {
 		return false
 	}
-	d.handle(ctx, core.StaleTerm{Detail: r.GetDetail()})
+	if current := r.GetTerm(); current == 0 || current > d.Term { // earlier versions sent no term
+		d.handle(ctx, core.StaleTerm{Detail: r.GetDetail()})
+	}
 	return true
 }
 

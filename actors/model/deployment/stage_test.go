@@ -243,7 +243,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 }
 
 func (h *host) stale(m proto.Message) proto.Message {
-	refused := &messages.Refused{Reason: messages.Reason_REASON_STALE_TERM}
+	refused := &messages.Refused{Reason: messages.Reason_REASON_STALE_TERM, Term: h.term}
 	switch m := m.(type) {
 	case *messages.ListReplicas:
 		return &messages.ListReplicasResult{Node: h.name, Refused: refused}

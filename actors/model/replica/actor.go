@@ -10,6 +10,7 @@ import (
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
 	core "troupe/core/replica"
+	"troupe/engine"
 	"troupe/messages"
 )
 
@@ -64,7 +65,7 @@ type replica struct {
 	started    uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
 	migrations *migration.Migrations
 	tiering    *tiering.Tiering
-	gates      tiering.Gates // gates of the restores that steps wait for
+	gates      engine.Gates // gates of the restores that steps wait for
 }
 
 // Messages to self.
@@ -106,8 +107,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.AdoptBlocksResult:
 		r.Perform(ctx, r.machine.Adopted(wire.Resident(msg.GetAdopted().GetResident()), supervise.Now(ctx)))
 	case *messages.EngineReady:
-		r.engineLife = msg.GetIncarnation()
-		r.Perform(ctx, r.machine.EngineReady(msg.GetCrashedStep(), supervise.Now(ctx)))
+		r.onEngineReady(ctx, msg)
 	case *messages.ConfirmRevision:
 		r.Perform(ctx, r.machine.ConfirmRevision(msg.GetRevisionDigest(), supervise.Now(ctx)))
 	case *folderChecked:

@@ -34,7 +34,7 @@ func (c *cluster) adapters(n *testNode) map[string]*messages.AdapterHeld {
 // sequence, and that the tokens are those of an undisturbed run.
 func TestMigrateLoadsAdapterFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 4}, size{40, 4})
+		c := newShippedCluster(t, size{40, 4}, size{40, 4})
 		want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
 		plain := c.reference(sampled(1, 30, 60))
 		if slices.Equal(want.Output(), plain.Output()) {
@@ -65,7 +65,7 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 // adapter, too.
 func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 1}, size{40, 4})
+		c := newShippedCluster(t, size{40, 1}, size{40, 4})
 		want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
 		ahead := c.open(sampled(2, 30, 60))
 		got := c.open(withAdapter("psalms", sampled(1, 30, 60)))
@@ -96,7 +96,7 @@ func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, size{40, 4}, size{40, 4})
+				c := newShippedCluster(t, size{40, 4}, size{40, 4})
 				want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
 				c.b.onAdapterLoad = loads
 				got := c.open(withAdapter("psalms", sampled(1, 30, 60)))
@@ -118,7 +118,7 @@ func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 // until it is unpinned, and that an adapter is removed after ForgetAdapter.
 func TestOperatorPinLoadsAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 4}, size{40, 4})
+		c := newShippedCluster(t, size{40, 4}, size{40, 4})
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		apply := func(pinned bool) {
 			update := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(),
@@ -150,7 +150,7 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 // TestOperatorPinWaitsForPages checks that a pin waits while sequences use all pages.
 func TestOperatorPinWaitsForPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 4}, size{40, 4})
+		c := newShippedCluster(t, size{40, 4}, size{40, 4})
 		one, two := c.open(withAdapter("psalms", greedy(1, 10, 60))), c.open(withAdapter("proverbs", greedy(2, 10, 60)))
 		c.waitFor("both sequences to run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
@@ -174,13 +174,13 @@ func TestOperatorPinWaitsForPages(t *testing.T) {
 func TestBlocksAreSharedPerAdapter(t *testing.T) {
 	var want, base []uint32
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 4}, size{40, 4})
+		c := newShippedCluster(t, size{40, 4}, size{40, 4})
 		got := c.open(withAdapter("psalms", greedy(1, 40, 20)))
 		c.waitFor("its end", got.done)
 		want = got.Output()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, size{40, 4}, size{40, 4})
+		c := newShippedCluster(t, size{40, 4}, size{40, 4})
 		run := func(seq *messages.SequenceSpec) []uint32 {
 			got := c.open(seq)
 			c.waitFor("its end", got.done)

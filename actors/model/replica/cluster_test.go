@@ -19,6 +19,7 @@ import (
 	"troupe/actors/model/replica"
 	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
+	"troupe/core/lora"
 	"troupe/core/sample"
 	"troupe/cuda/host"
 	"troupe/engine"
@@ -26,6 +27,7 @@ import (
 	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/testkit"
+	"troupe/testkit/reference"
 )
 
 // sameRevision is the default revision of all replicas.
@@ -81,13 +83,15 @@ type adapterShelf struct {
 	node *testNode
 }
 
-func (s adapterShelf) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+func (s adapterShelf) Load(
+	ctx context.Context, key string, file engine.AdapterFile, pages []uint32, ticket string,
+) (lora.Tier, error) {
 	if s.node.onAdapterLoad != nil {
 		if err := s.node.onAdapterLoad(ctx); err != nil {
-			return err
+			return lora.Disk, err
 		}
 	}
-	return s.AdapterCache.Load(ctx, key, file, pages, keep)
+	return s.AdapterCache.Load(ctx, key, file, pages, ticket)
 }
 
 // watchedBlocks reports reads to the test.
@@ -103,10 +107,11 @@ func (w watchedBlocks) Read(ctx context.Context, block int32, into []byte) error
 	return w.Blocks.Read(ctx, block, into)
 }
 
-// cluster is two replicas of the real model, each on its own device, and sessions that are routed
-// to the first.
+// cluster is two replicas of a model, each on its own device, and sessions that are routed to the
+// first.
 type cluster struct {
 	t           testing.TB
+	model       string        // its folder; empty: a small model
 	settle      func()        // waits until all actors are idle
 	stepTime    time.Duration // added to the computation
 	prefillTime time.Duration // added to the prefill, without a gate
@@ -138,11 +143,33 @@ type size struct{ blocks, sequences uint32 }
 
 // newCluster returns a cluster in a synctest bubble.
 func newCluster(t *testing.T, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
-	return buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
-		bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
+	return buildCluster(inBubble(t), a, b, mw...)
+}
+
+// newShippedCluster is like newCluster, with the shipped model, which has adapters.
+func newShippedCluster(t *testing.T, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
+	c := inBubble(t)
+	c.model = testkit.Model()
+	return buildCluster(c, a, b, mw...)
+}
+
+func inBubble(t *testing.T) *cluster {
+	return &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: 4 * time.Millisecond}}
+}
+
+// smallModel writes a random model whose KV blocks have the size of the shipped model's, and whose
+// tokens take a twentieth of the computation.
+func smallModel(t testing.TB) string {
+	return reference.Random(t, reference.Shape{
+		Architecture: "LlamaForCausalLM", DType: "F16", Layers: modelLayers, Vocab: 1024, ContextTokens: 1024,
+		Hidden: 32, Heads: 2, KVHeads: 2, HeadDim: 32, Tied: true,
+	}, 1)
 }
 
 func buildCluster(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
+	if c.model == "" {
+		c.model = smallModel(c.t)
+	}
 	c.sys, c.bulk.open = testkit.System(c.t), map[string]*transfer{}
 	c.operator = testkit.NewPeer(c.t, c.sys, "operator", nil)
 	c.router = testkit.NewPeer(c.t, c.sys, "router", func(m proto.Message) proto.Message {
@@ -202,7 +229,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			return nil
 		}
 		l, err := holder.Load(context.Background(), engine.LoadSpec{
-			Lease: name, Path: testkit.Model(), BlockTokens: int(load.GetBlockTokens()), KVBlocks: int(of.blocks),
+			Lease: name, Path: c.model, BlockTokens: int(load.GetBlockTokens()), KVBlocks: int(of.blocks),
 			Limits: engine.Limits{
 				StepTokens: int(load.GetStepTokens()), MaxSequences: int(load.GetMaxSequences()),
 				MaxAdapters: int(load.GetMaxAdapters()), MaxRank: int(load.GetMaxAdapterRank()),

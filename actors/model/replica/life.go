@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
@@ -48,6 +49,21 @@ func (r *replica) open(ctx actor.Context) {
 	r.migrations.Open(ctx)
 	r.tiering.Open(ctx)
 	r.engine = spawn(ctx, r.Engine(r.model.GetHandle(), r.gates.Find), "engine")
+}
+
+// onEngineReady notes the graphs of the engine. Without them, the replica is only slower.
+func (r *replica) onEngineReady(ctx actor.Context, msg *messages.EngineReady) {
+	r.engineLife = msg.GetIncarnation()
+	if why := msg.GetCaptureFailure(); why != "" {
+		r.Log.Warn().Str("error", why).Msg("capturing graphs failed; steps run without")
+		r.publish("replica.graphs_failed", "steps run without graphs: "+why)
+	}
+	if r.model.GetMetrics() != nil {
+		r.model = proto.CloneOf(r.model) // others read the metrics that were sent before
+		r.model.Metrics.Graph, r.model.Metrics.Graphs = msg.GetCapture(), msg.GetGraphs()
+	}
+	r.Perform(ctx, r.machine.EngineReady(msg.GetCrashedStep(),
+		core.Capture{Graphs: int(msg.GetGraphs()), Took: msg.GetCapture().AsDuration()}, supervise.Now(ctx)))
 }
 
 // close ends all copies and migrations. Those of child actors end when the children stop, before

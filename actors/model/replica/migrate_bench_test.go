@@ -3,12 +3,15 @@ package replica_test
 import (
 	"testing"
 	"time"
+
+	"troupe/testkit"
 )
 
 // BenchmarkMove migrates a running sequence back and forth between two replicas through memory. It
 // measures the protocol, the copies and the steps. Compare the pause with the time of a step.
 func BenchmarkMove(b *testing.B) {
-	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy,
+	c := buildCluster(&cluster{t: b, model: testkit.Model(), bulk: &bulk{},
+		settle: func() { time.Sleep(100 * time.Microsecond) }}, roomy,
 		roomy)
 	c.waitFor("both replicas to serve", func() bool {
 		return c.status(c.a).GetState() == serving && c.status(c.b).GetState() == serving

@@ -120,6 +120,8 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			ctx.Send(r.GPU, &messages.DeviceSuspected{Lease: r.Spec.GetName(), Detail: r.title() + ": " + e.Detail})
 		case core.KeepCanary:
 			r.kept.canary = e.Canary
+		case core.Verified:
+			r.verified(e)
 
 		case core.ReportKV:
 			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.Spec.GetPriority()))

@@ -27,9 +27,9 @@ func newRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.Receiv
 
 // unbuiltRemoteCluster is newRemoteCluster before its replicas are started.
 func unbuiltRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
-	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
+	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
+		revisions: spaces}
 	c.tiers = func(name string) replica.Tiers {
-		c.revisions = spaces
 		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil),
 			kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
 		return replica.Tiers{Restore: kv.RestoreAlways, Remote: remote, RemoteAvailable: func() bool { return true }}

@@ -74,7 +74,7 @@ func TestSubmitRefusedByOtherRevision(t *testing.T) {
 // refused, and not loaded if it is pinned.
 func TestAdapterForOtherWeightsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, roomy, roomy)
+		c := newShippedCluster(t, roomy, roomy)
 		for base, refused := range map[string]bool{sameRevision: false, "": false, "two": true} {
 			seq := withAdapter("psalms", greedy(5, 8, 4))
 			seq.AdapterSpec.BaseDigest, seq.AdapterSpec.Pinned = base, true

@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/model/replica/wire"
@@ -57,6 +60,12 @@ func (r *replica) faultBegan(e core.FaultBegan) {
 func (r *replica) faultEnded(e core.FaultEnded) {
 	r.Log.Info().Str("replica", r.Spec.GetName()).Dur("after", e.After).Msg("replica returns to service")
 	r.publish("replica.recovered", "its step ended; it was "+e.Detail)
+}
+
+func (r *replica) verified(e core.Verified) {
+	r.Log.Info().Str("replica", r.Spec.GetName()).Dur("took", e.Took).Msg("weights verified after standby")
+	r.publish("replica.verified", fmt.Sprintf("its weights gave the tokens of the first load after standby, in %v",
+		e.Took.Round(time.Microsecond)))
 }
 
 // publish publishes an event of the life cycle.

@@ -15,8 +15,10 @@ type Fence struct {
 // Check records the term of a command. It returns a refusal if the term is stale.
 func (f *Fence) Check(model string, term uint64) *messages.Refused {
 	if latest := f.latest[model]; term < latest {
-		return refusal(messages.Reason_REASON_STALE_TERM,
+		r := refusal(messages.Reason_REASON_STALE_TERM,
 			fmt.Sprintf("stale term %d for deployment %s (current %d)", term, model, latest), 0)
+		r.Term = latest
+		return r
 	}
 	if f.latest == nil {
 		f.latest = make(map[string]uint64)

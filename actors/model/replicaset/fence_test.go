@@ -23,5 +23,8 @@ func TestFenceRefusesStaleTerms(t *testing.T) {
 		if refused != nil && refused.GetReason() != messages.Reason_REASON_STALE_TERM {
 			t.Errorf("term %d of %s: reason %v", step.term, step.model, refused.GetReason())
 		}
+		if refused != nil && refused.GetTerm() <= step.term {
+			t.Errorf("term %d of %s was refused because of term %d", step.term, step.model, refused.GetTerm())
+		}
 	}
 }

@@ -169,6 +169,7 @@ func requestOf(msg *messages.RouteSequence, from *actor.PID) core.Request {
 		Session: actorOf(from), Class: int(msg.GetPriority()), Wait: msg.GetWait(), Arrived: msg.GetArrived().AsTime(),
 		ID: msg.GetRequestId(), Model: msg.GetModel(), Adapter: msg.GetAdapterSpec().Key(), Prompt: msg.GetPrompt(),
 		Salt: msg.GetCacheSalt(), Avoid: msg.GetAvoid(), Revision: msg.GetRevisionDigest(), Cause: msg.GetCause(),
+		Begun: msg.GetBegun(),
 	}
 	if d := msg.GetDeadline(); d != nil {
 		r.Deadline = d.AsTime()

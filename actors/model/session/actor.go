@@ -38,10 +38,10 @@ type Config struct {
 func Props(cfg Config) *actor.Props {
 	machine := machineConfig(cfg.Sequence)
 	var incarnation uint64
-	kept := kept{placed: cfg.Placed}
+	kept := kept{placed: cfg.Placed, begun: !cfg.Placed.IsZero()}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		machine.Placed = kept.placed
+		machine.Placed, machine.Begun = kept.placed, kept.begun
 		return &session{Config: cfg, incarnation: incarnation, kept: &kept, machine: core.New(machine)}
 	})
 }
@@ -50,6 +50,7 @@ func Props(cfg Config) *actor.Props {
 type kept struct {
 	revision string    // digest of the files that computed the output
 	placed   time.Time // when the session got its place in the queues; zero: it has none
+	begun    bool      // a replica was found for it
 }
 
 type session struct {

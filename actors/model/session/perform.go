@@ -47,6 +47,8 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 			s.kept.revision = e.Digest
 		case core.KeepPlace:
 			s.kept.placed = e.At
+		case core.KeepBegun:
+			s.kept.begun = true
 		case core.ReportMove:
 			ctx.Send(s.Router, ctx.Message())
 		case core.End:
@@ -67,7 +69,7 @@ func (s *session) askRoute(ctx actor.Context, e core.AskRoute) {
 		Cause:     e.Cause,
 		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: e.Revision,
 		Priority: s.Sequence.GetPriority(), Arrived: s.Sequence.GetArrived(), Deadline: s.Sequence.GetDeadline(),
-		Wait: s.Sequence.GetWait(),
+		Wait: s.Sequence.GetWait(), Begun: e.Begun,
 	})
 }
 

@@ -3,8 +3,10 @@ package stepper
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	"troupe/core/sample"
@@ -46,7 +48,15 @@ type engineActor struct {
 	cancel      context.CancelFunc
 
 	engine  engine.Engine
-	running <-chan struct{} // closed when the step in flight ends; nil before the first step
+	running <-chan struct{} // closed when the capture, or the step in flight, ends; nil before
+}
+
+// captured is a message to self.
+type captured struct {
+	incarnation uint64
+	began       time.Time
+	graphs      engine.Graphs
+	err         error
 }
 
 // stepDone is a message to self.
@@ -67,6 +77,8 @@ func (e *engineActor) Receive(ctx actor.Context) {
 		e.onStop()
 	case *messages.RunStep:
 		e.onRun(ctx, msg)
+	case *captured:
+		e.onCaptured(ctx, msg)
 	case *stepDone:
 		e.onStepDone(ctx, msg)
 	default:
@@ -81,11 +93,35 @@ func (e *engineActor) onStarted(ctx actor.Context) {
 		e.fail(ctx, err)
 	}
 	e.engine = opened
-	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation, CrashedStep: *e.begun})
+	note := captured{incarnation: e.incarnation, began: supervise.Now(ctx)}
+	e.running = supervise.Job(ctx, e.life,
+		func(life context.Context) (engine.Graphs, error) { return engine.CaptureGraphs(life, opened) },
+		func(graphs engine.Graphs, err error) any {
+			note.graphs, note.err = graphs, err
+			return &note
+		})
+}
+
+// onCaptured reports that the engine is ready, with its graphs or without.
+func (e *engineActor) onCaptured(ctx actor.Context, msg *captured) {
+	if msg.incarnation != e.incarnation {
+		return
+	}
+	ready := &messages.EngineReady{Incarnation: e.incarnation, CrashedStep: *e.begun,
+		Graphs: uint32(msg.graphs.Count)}
+	switch {
+	case errors.Is(msg.err, cuda.ErrDeviceLost):
+		e.fail(ctx, msg.err)
+	case msg.err != nil:
+		ready.CaptureFailure = msg.err.Error()
+	case msg.graphs.Count > 0:
+		ready.Capture = durationpb.New(supervise.Now(ctx).Sub(msg.began))
+	}
+	ctx.Send(ctx.Parent(), ready)
 	*e.begun = 0
 }
 
-// onStop blocks until the step in flight has ended, because the next engine writes to the same
+// onStop blocks until the capture or the step in flight has ended, because the next engine writes to the same
 // memory.
 func (e *engineActor) onStop() {
 	e.cancel()

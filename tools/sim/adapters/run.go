@@ -86,7 +86,7 @@ func newRun(s Setting, trace []request) *run {
 	for i := range pages {
 		pages[i] = uint32(i)
 	}
-	cfg := lora.Config{Pages: pages, HostBytes: math.MaxInt64, HalfLife: s.HalfLife}
+	cfg := lora.Config{Pages: pages, HalfLife: s.HalfLife}
 	if s.Order != nil {
 		cfg.Order = s.Order(r)
 	}
@@ -121,7 +121,7 @@ func (r *run) step() {
 	r.now = min(arrival, copied, step, r.tick)
 	switch r.now {
 	case copied:
-		r.pool.Loaded(r.copies[0].adapter, nil)
+		r.pool.Loaded(r.copies[0].adapter, lora.DRAM, nil)
 		r.copies = r.copies[1:]
 	case arrival:
 		r.arrive()

@@ -44,7 +44,7 @@ func (t *Tiering) performRestore(ctx actor.Context, effects []restore.Effect) {
 		case restore.UndoStart:
 			t.Machine.Batch().RestoreFailed(e.ID)
 		case restore.CloseGate:
-			t.gates.drop(e.Number)
+			t.gates.Drop(e.Number)
 		case restore.Incomplete:
 			t.Log.Warn().Str("error", e.Why).Str("request", e.ID).Msg("restore incomplete")
 		case restore.Commit:

@@ -8,6 +8,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/core/restore"
+	"troupe/engine"
 	"troupe/engine/kvstore"
 	"troupe/messages"
 )
@@ -17,14 +18,14 @@ import (
 type Tiering struct {
 	Config
 	host     Host
-	gates    *Gates
+	gates    *engine.Gates
 	kvTiers  *kvTiers // nil: no tier below HBM and no remote tier
 	offloads offloads
 }
 
 // New returns a Tiering that refuses everything until Open. gates receives the gates that steps
 // pass.
-func New(cfg Config, host Host, gates *Gates) *Tiering {
+func New(cfg Config, host Host, gates *engine.Gates) *Tiering {
 	t := &Tiering{Config: cfg, host: host, gates: gates}
 	t.openOffloads(false)
 	return t
@@ -97,7 +98,7 @@ func (t *Tiering) openRestores(ctx actor.Context) {
 		BlockTokens: t.Machine.Pool().BlockTokens(), StepTokens: int(t.Spec.GetStepTokens()), Number: first,
 		Parts: kvstore.Parts(l.down.BlockBytes(), l.down.Layers(), l.PartBytes)})
 	l.copierLife = first
-	pid, err := ctx.SpawnNamed(t.Copier(CopierSpec{t.Machine.Model().Handle, first, t.gates.put}), "copier")
+	pid, err := ctx.SpawnNamed(t.Copier(CopierSpec{t.Machine.Model().Handle, first, t.gates.Put}), "copier")
 	if err != nil {
 		panic(err)
 	}

@@ -45,7 +45,8 @@ func Model(m *messages.ModelLoaded) replica.Model {
 		Blocks:        int(m.GetKvBlocks()),
 		BlockBytes:    m.GetKvBlockBytes(),
 		ContextTokens: int(m.GetContextTokens()), RevisionDigest: m.GetRevisionDigest(),
-		WeightsDigest: m.GetWeightsDigest(), AdapterPages: int(m.GetAdapterPages())}
+		WeightsDigest: m.GetWeightsDigest(), AdapterPages: int(m.GetAdapterPages()),
+		Canary: replica.Answer{Prompt: m.GetCanary().GetPrompt(), Tokens: m.GetCanary().GetTokens()}}
 }
 
 // LoadRefusal converts the refusal of a load. Of the reason, only whether it is temporary matters.

@@ -50,6 +50,7 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
 		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
 		HungSteps: r.Totals.HungSteps, CanaryFailures: r.Totals.CanaryFailures,
+		Verified: r.Totals.Verified,
 	}
 	if f := r.Fault; f != nil {
 		s.Fault = &messages.ReplicaFault{Detail: f.Detail, Since: timestamppb.New(f.Since), Final: f.Final,
@@ -74,9 +75,18 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
 	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
 		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby, StandbyWanted: e.StandbyWanted,
-		StepTime: durationpb.New(e.StepTime)}
+		StepTime: durationpb.New(e.StepTime), Serving: e.Serving, Graphs: uint32(e.Engine.Graphs)}
+	if !e.Engine.Since.IsZero() {
+		msg.EngineSince = timestamppb.New(e.Engine.Since)
+	}
+	if e.Engine.Graphs > 0 {
+		msg.Capture = durationpb.New(e.Engine.Took)
+	}
 	if !e.LastUsed.IsZero() {
 		msg.LastUsed = timestamppb.New(e.LastUsed)
+	}
+	if e.Verify > 0 {
+		msg.Verify = durationpb.New(e.Verify)
 	}
 	return msg
 }

@@ -1,0 +1,26 @@
+package engine
+
+import "context"
+
+// GraphEngine is an Engine that can capture steps as graphs, which the device launches as a whole.
+type GraphEngine interface {
+	Engine
+	// CaptureGraphs replaces the graphs of the engine. It captures none if they are no gain on its
+	// device. If it fails, the engine has none and gives back what they took; its steps run as
+	// without graphs, unless the device is lost.
+	CaptureGraphs(ctx context.Context) (Graphs, error)
+}
+
+// Graphs describes the graphs of an engine.
+type Graphs struct {
+	Count        int
+	MaxSequences int // largest step that a graph can run; 0: there are none
+}
+
+// CaptureGraphs captures the graphs of an engine, if it can.
+func CaptureGraphs(ctx context.Context, e Engine) (Graphs, error) {
+	if g, ok := e.(GraphEngine); ok {
+		return g.CaptureGraphs(ctx)
+	}
+	return Graphs{}, nil
+}

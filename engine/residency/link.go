@@ -1,0 +1,64 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"troupe/core/loadsource"
+	"troupe/cuda"
+)
+
+const (
+	linkBytes  = 8 << 20 // of one copy
+	linkRounds = 4
+)
+
+// MeasureLink measures the speed of copies from page-locked host memory to the device. The device must
+// have memory to spare; call it before anything is loaded.
+func (s *Store) MeasureLink() (err error) {
+	from, err := s.device.AllocHost(linkBytes)
+	if err != nil {
+		return fmt.Errorf("measuring the link: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Free()) }()
+	to, err := s.device.Alloc(linkBytes)
+	if err != nil {
+		return fmt.Errorf("measuring the link: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.device.Free(to)) }()
+	stream, err := s.device.NewStream("link")
+	if err != nil {
+		return fmt.Errorf("measuring the link: %w", err)
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	best, err := fastestCopy(stream, to, from.Bytes())
+	if err != nil {
+		return fmt.Errorf("measuring the link: %w", err)
+	}
+	s.link.Store(math.Float64bits(linkBytes / best.Seconds()))
+	return nil
+}
+
+// fastestCopy returns the time of the fastest of several copies. The first one is not counted, since it
+// touches the memory for the first time.
+func fastestCopy(stream cuda.Stream, to cuda.Ptr, from []byte) (best time.Duration, err error) {
+	best = math.MaxInt64
+	for i := range linkRounds + 1 {
+		began := time.Now()
+		if err := errors.Join(stream.CopyIn(to, from), stream.Sync()); err != nil {
+			return 0, err
+		}
+		if took := time.Since(began); i > 0 {
+			best = max(1, min(best, took))
+		}
+	}
+	return best, nil
+}
+
+// floor returns the least time in which bytes can get from a source to the device, by what earlier loads
+// and MeasureLink have measured; 0 if that is unknown.
+func (s *Store) floor(from loadsource.Kind, bytes int64) time.Duration {
+	return s.speeds.floor(from, math.Float64frombits(s.link.Load()), bytes)
+}
