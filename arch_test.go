@@ -17,6 +17,7 @@ import (
 const (
 	module   = "troupe"
 	actorLib = "github.com/asynkron/protoactor-go"
+	sketches = "github.com/DataDog/sketches-go" // of core/demand; it needs protobuf
 )
 
 // imports maps each package of the module to its direct and indirect dependencies, without those of
@@ -35,7 +36,10 @@ type rule struct {
 const foreign = "(outside the standard library)"
 
 var rules = []rule{
-	{"core", foreign, []string{module + "/core"}, "core is pure and is tested alone"},
+	{
+		"core", foreign, []string{module + "/core", sketches, "google.golang.org/protobuf"},
+		"core is pure and is tested alone",
+	},
 	{"cuda", actorLib, nil, "a device does not know actors"},
 	{
 		"cuda", module, []string{module + "/cuda", module + "/core"},

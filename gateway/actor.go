@@ -12,7 +12,8 @@ import (
 
 // ActorConfig configures the gateway actor. Restarts of the actor share it.
 type ActorConfig struct {
-	Calls *Calls
+	Calls  *Calls
+	Router *actor.PID // of this node
 	// Session returns the props of the session actor that serves a call.
 	Session  func(call *Call) *actor.Props
 	Strategy actor.SupervisorStrategy
@@ -21,13 +22,18 @@ type ActorConfig struct {
 
 // Props returns the props of the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
-	return supervise.Props(func() actor.Actor { return &gatewayActor{ActorConfig: cfg} },
-		actor.WithSupervisor(cfg.Strategy))
+	var incarnation uint64
+	return supervise.Props(func() actor.Actor {
+		incarnation++
+		return &gatewayActor{ActorConfig: cfg, incarnation: incarnation}
+	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 type gatewayActor struct {
 	ActorConfig
-	stopping bool // it stops or restarts, and its children with it
+	incarnation uint64
+	stopping    bool // it stops or restarts, and its children with it
+	noDemand    bool // the router knows that no model has had demand
 }
 
 const sessionPrefix = "session-"
@@ -38,6 +44,10 @@ func (g *gatewayActor) Receive(ctx actor.Context) {
 		for _, call := range g.Calls.all() {
 			g.start(ctx, call)
 		}
+		g.Calls.demand.begin(supervise.Now(ctx))
+		supervise.After(ctx, demandInterval, &demandDue{g.incarnation})
+	case *demandDue:
+		g.onDemandDue(ctx, msg)
 	case *messages.OpenSession:
 		// The call is nil if the client has left.
 		if call := g.Calls.get(msg.GetRequestId()); call != nil {

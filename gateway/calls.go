@@ -7,10 +7,12 @@ import (
 	"sync"
 )
 
-// Calls is the table of open calls by ID. It is safe for concurrent use.
+// Calls is the table of open calls by ID, and the demand that calls have shown. It is safe for concurrent
+// use.
 type Calls struct {
-	mu   sync.Mutex
-	open map[string]*Call
+	mu     sync.Mutex
+	open   map[string]*Call
+	demand demandRecord
 }
 
 // NewCalls returns an empty table.

@@ -21,15 +21,16 @@ type choice struct {
 	isFollower bool // it starts when its leader has tokens
 	followers  []*choice
 
-	decoder    *tokenizer.Stream
-	stopper    *tokenizer.Stopper
-	echoed     string    // the echoed prompt, until it is written
-	started    bool      // its first tokens were decoded
-	decoded    int       // number of tokens decoded to text
-	endTokens  int       // 1 if the sequence ended with a token without text, such as EOS
-	textRunes  int       // characters decoded so far, the echoed prompt included
-	cached     int       // prompt tokens found in KV blocks
-	lastTokens time.Time // time of the last delivery
+	decoder     *tokenizer.Stream
+	stopper     *tokenizer.Stopper
+	echoed      string    // the echoed prompt, until it is written
+	started     bool      // its first tokens were decoded
+	decoded     int       // number of tokens decoded to text
+	endTokens   int       // 1 if the sequence ended with a token without text, such as EOS
+	textRunes   int       // characters decoded so far, the echoed prompt included
+	cached      int       // prompt tokens found in KV blocks
+	firstTokens time.Time // time of the first delivery
+	lastTokens  time.Time // time of the last delivery
 }
 
 // delta is the new output of a choice.

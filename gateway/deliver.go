@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"troupe/core/demand"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -63,10 +64,14 @@ func (g *Gateway) advance(gen *generation, c *choice) error {
 	}
 	p := c.call.since(c.decoded)
 	if p.refused != nil {
+		g.demand(gen, func(w *demand.Window, now time.Time) { w.Refused(now) })
 		return publicError(p.refused)
 	}
 	if len(p.tokens) == 0 && !p.ended() {
 		return nil
+	}
+	if c.firstTokens.IsZero() && len(p.tokens) > 0 {
+		g.firstTokens(gen, c)
 	}
 	gen.metrics.tokensDelivered(gen, c, len(p.tokens))
 	for _, f := range c.followers {
@@ -75,6 +80,7 @@ func (g *Gateway) advance(gen *generation, c *choice) error {
 	c.followers = nil
 	out := c.decode(p)
 	if out.finish != "" {
+		g.sequenceFinished(gen, c)
 		gen.unfinished--
 		g.endCall(c)
 		gen.openCalls--

@@ -38,8 +38,9 @@ type testGateway struct {
 	adapters  *testAdapters
 
 	mu      sync.Mutex
-	started []*gateway.Call // calls of started sessions in order, repeated after a crash
-	closed  int             // number of sessions that received CloseSession
+	started []*gateway.Call          // calls of started sessions in order, repeated after a crash
+	closed  int                      // number of sessions that received CloseSession
+	demand  *messages.DemandReported // the last one
 }
 
 // sessionFunc is the work of a session for its call. It runs in a goroutine. The session ends when
@@ -65,7 +66,7 @@ func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Confi
 	})
 	strategy := supervise.Strategy(nil)
 	w.actor = testkit.Spawn(t, w.sys, "gateway", strategy, gateway.Props(gateway.ActorConfig{
-		Calls: w.calls, Strategy: strategy, Log: zerolog.Nop(),
+		Calls: w.calls, Router: w.router(), Strategy: strategy, Log: zerolog.Nop(),
 		Session: func(call *gateway.Call) *actor.Props { return w.session(call, act) },
 	}), crashMiddleware)
 	cfg := gateway.Config{
@@ -80,6 +81,17 @@ func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Confi
 	}
 	w.Gateway = gateway.New(cfg)
 	return w
+}
+
+// router returns the address of an actor that keeps the last report of demand.
+func (w *testGateway) router() *actor.PID {
+	return w.sys.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		if msg, ok := c.Message().(*messages.DemandReported); ok {
+			w.mu.Lock()
+			w.demand = msg
+			w.mu.Unlock()
+		}
+	}))
 }
 
 // oneServing returns the status of one serving replica of a model.

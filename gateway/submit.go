@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"time"
 
+	"troupe/core/demand"
 	"troupe/messages"
 )
 
@@ -59,5 +61,6 @@ func (g *Gateway) startCall(gen *generation, c *choice) {
 	gen.openCalls++
 	c.open, c.call.Placed = true, gen.opened
 	g.cfg.Calls.add(c.call)
+	g.demand(gen, func(w *demand.Window, now time.Time) { w.Arrived(now) })
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }

@@ -858,6 +858,7 @@ type DeploymentStatus struct {
 	Squeezed      []string            `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`
 	WaitingToWake uint32              `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
 	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
+	Demand        *Demand             `protobuf:"bytes,30,opt,name=demand,proto3" json:"demand,omitempty"`                                       // at all gateways; absent: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -983,6 +984,208 @@ func (x *DeploymentStatus) GetPreemptions() []*PreemptionStatus {
 	return nil
 }
 
+func (x *DeploymentStatus) GetDemand() *Demand {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+// Demand is what requests asked of a model within the last 60 s, and how they were served. Figures that were not
+// observed are absent. A sequence is one choice of a request.
+type Demand struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Observed          *durationpb.Duration   `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"`
+	Arrivals          uint64                 `protobuf:"varint,2,opt,name=arrivals,proto3" json:"arrivals,omitempty"` // sequences
+	ArrivalsPerSecond float64                `protobuf:"fixed64,3,opt,name=arrivals_per_second,json=arrivalsPerSecond,proto3" json:"arrivals_per_second,omitempty"`
+	Refused           uint64                 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`   // sequences
+	Finished          uint64                 `protobuf:"varint,5,opt,name=finished,proto3" json:"finished,omitempty"` // sequences
+	Queued            uint64                 `protobuf:"varint,6,opt,name=queued,proto3" json:"queued,omitempty"`     // sequences that wait now, at replicas or until a replica serves
+	Ttft              *Quantiles             `protobuf:"bytes,7,opt,name=ttft,proto3" json:"ttft,omitempty"`          // time to the first token, in seconds
+	Tpot              *Quantiles             `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`          // time per output token after the first one, in seconds
+	PromptTokens      *Quantiles             `protobuf:"bytes,9,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	OutputTokens      *Quantiles             `protobuf:"bytes,10,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Demand) Reset() {
+	*x = Demand{}
+	mi := &file_messages_deployment_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Demand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Demand) ProtoMessage() {}
+
+func (x *Demand) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Demand.ProtoReflect.Descriptor instead.
+func (*Demand) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Demand) GetObserved() *durationpb.Duration {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+func (x *Demand) GetArrivals() uint64 {
+	if x != nil {
+		return x.Arrivals
+	}
+	return 0
+}
+
+func (x *Demand) GetArrivalsPerSecond() float64 {
+	if x != nil {
+		return x.ArrivalsPerSecond
+	}
+	return 0
+}
+
+func (x *Demand) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Demand) GetFinished() uint64 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *Demand) GetQueued() uint64 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *Demand) GetTtft() *Quantiles {
+	if x != nil {
+		return x.Ttft
+	}
+	return nil
+}
+
+func (x *Demand) GetTpot() *Quantiles {
+	if x != nil {
+		return x.Tpot
+	}
+	return nil
+}
+
+func (x *Demand) GetPromptTokens() *Quantiles {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return nil
+}
+
+func (x *Demand) GetOutputTokens() *Quantiles {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return nil
+}
+
+// Quantiles describe a distribution, with a relative error of 1 %.
+type Quantiles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Mean          float64                `protobuf:"fixed64,2,opt,name=mean,proto3" json:"mean,omitempty"`
+	P50           float64                `protobuf:"fixed64,3,opt,name=p50,proto3" json:"p50,omitempty"`
+	P90           float64                `protobuf:"fixed64,4,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99           float64                `protobuf:"fixed64,5,opt,name=p99,proto3" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quantiles) Reset() {
+	*x = Quantiles{}
+	mi := &file_messages_deployment_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quantiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quantiles) ProtoMessage() {}
+
+func (x *Quantiles) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
+func (*Quantiles) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Quantiles) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Quantiles) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *Quantiles) GetP50() float64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *Quantiles) GetP90() float64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *Quantiles) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
 // WakeModel (command, no answer; from a router to the deployments group of the node that leads the
 // deployment, and from the group to the deployment): requests wait for the model. It is repeated
 // each second while there are any, and sent once more with 0 when there are none.
@@ -1000,7 +1203,7 @@ type WakeModel struct {
 
 func (x *WakeModel) Reset() {
 	*x = WakeModel{}
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1215,7 @@ func (x *WakeModel) String() string {
 func (*WakeModel) ProtoMessage() {}
 
 func (x *WakeModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1228,7 @@ func (x *WakeModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeModel.ProtoReflect.Descriptor instead.
 func (*WakeModel) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WakeModel) GetName() string {
@@ -1072,7 +1275,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1287,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1300,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 type ListDeploymentsResult struct {
@@ -1109,7 +1312,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1324,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1337,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -1156,7 +1359,7 @@ type GetDeploymentSpec struct {
 
 func (x *GetDeploymentSpec) Reset() {
 	*x = GetDeploymentSpec{}
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1371,7 @@ func (x *GetDeploymentSpec) String() string {
 func (*GetDeploymentSpec) ProtoMessage() {}
 
 func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1384,7 @@ func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetDeploymentSpec) GetName() string {
@@ -1274,7 +1477,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xf7\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xa2\x04\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1289,7 +1492,26 @@ const file_messages_deployment_proto_rawDesc = "" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
 	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
 	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
-	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\"\x7f\n" +
+	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\x12)\n" +
+	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\"\xa3\x03\n" +
+	"\x06Demand\x125\n" +
+	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
+	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +
+	"\x13arrivals_per_second\x18\x03 \x01(\x01R\x11arrivalsPerSecond\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\x04R\arefused\x12\x1a\n" +
+	"\bfinished\x18\x05 \x01(\x04R\bfinished\x12\x16\n" +
+	"\x06queued\x18\x06 \x01(\x04R\x06queued\x12(\n" +
+	"\x04ttft\x18\a \x01(\v2\x14.troupe.v1.QuantilesR\x04ttft\x12(\n" +
+	"\x04tpot\x18\b \x01(\v2\x14.troupe.v1.QuantilesR\x04tpot\x129\n" +
+	"\rprompt_tokens\x18\t \x01(\v2\x14.troupe.v1.QuantilesR\fpromptTokens\x129\n" +
+	"\routput_tokens\x18\n" +
+	" \x01(\v2\x14.troupe.v1.QuantilesR\foutputTokens\"k\n" +
+	"\tQuantiles\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n" +
+	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03p50\x18\x03 \x01(\x01R\x03p50\x12\x10\n" +
+	"\x03p90\x18\x04 \x01(\x01R\x03p90\x12\x10\n" +
+	"\x03p99\x18\x05 \x01(\x01R\x03p99\"\x7f\n" +
 	"\tWakeModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
@@ -1335,7 +1557,7 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_messages_deployment_proto_goTypes = []any{
 	(PreemptionPhase)(0),          // 0: troupe.v1.PreemptionPhase
 	(DeploymentState)(0),          // 1: troupe.v1.DeploymentState
@@ -1348,43 +1570,51 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*RemoveDeployment)(nil),      // 8: troupe.v1.RemoveDeployment
 	(*GetDeployment)(nil),         // 9: troupe.v1.GetDeployment
 	(*DeploymentStatus)(nil),      // 10: troupe.v1.DeploymentStatus
-	(*WakeModel)(nil),             // 11: troupe.v1.WakeModel
-	(*ListDeployments)(nil),       // 12: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 13: troupe.v1.ListDeploymentsResult
-	(*GetDeploymentSpec)(nil),     // 14: troupe.v1.GetDeploymentSpec
-	nil,                           // 15: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	(PriorityClass)(0),            // 16: troupe.v1.PriorityClass
-	(Level)(0),                    // 17: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*DepartureCounts)(nil),       // 19: troupe.v1.DepartureCounts
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*ReplicaStatus)(nil),         // 21: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 22: troupe.v1.Refused
+	(*Demand)(nil),                // 11: troupe.v1.Demand
+	(*Quantiles)(nil),             // 12: troupe.v1.Quantiles
+	(*WakeModel)(nil),             // 13: troupe.v1.WakeModel
+	(*ListDeployments)(nil),       // 14: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 15: troupe.v1.ListDeploymentsResult
+	(*GetDeploymentSpec)(nil),     // 16: troupe.v1.GetDeploymentSpec
+	nil,                           // 17: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 18: troupe.v1.PriorityClass
+	(Level)(0),                    // 19: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*DepartureCounts)(nil),       // 21: troupe.v1.DepartureCounts
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*ReplicaStatus)(nil),         // 23: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 24: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	16, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	17, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
-	15, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	18, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	19, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	17, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
 	3,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
-	18, // 4: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
+	20, // 4: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
 	3,  // 5: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
 	0,  // 6: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
-	19, // 7: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
+	21, // 7: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
 	5,  // 8: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
 	0,  // 9: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
-	20, // 10: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
+	22, // 10: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
 	2,  // 11: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
 	2,  // 12: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
 	1,  // 13: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	21, // 14: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	22, // 15: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	23, // 14: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	24, // 15: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
 	4,  // 16: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
-	17, // 17: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 17: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
+	22, // 18: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
+	12, // 19: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
+	12, // 20: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
+	12, // 21: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
+	12, // 22: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
+	19, // 23: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -1401,7 +1631,7 @@ func file_messages_deployment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

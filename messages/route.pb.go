@@ -13,6 +13,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -112,6 +113,7 @@ type RoutesAnnounced struct {
 	Router        *ActorRef              `protobuf:"bytes,9,opt,name=router,proto3" json:"router,omitempty"`
 	Sessions      uint32                 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls of the node's gateway
 	Tiers         []*TierAnnounced       `protobuf:"bytes,11,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	Demand        *DemandReported        `protobuf:"bytes,12,opt,name=demand,proto3" json:"demand,omitempty"` // at the node's gateway, if it has changed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +225,177 @@ func (x *RoutesAnnounced) GetTiers() []*TierAnnounced {
 	return nil
 }
 
+func (x *RoutesAnnounced) GetDemand() *DemandReported {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
+// DemandReported (event, from a gateway to its node's router) is the demand at the gateway. It replaces the
+// report before it.
+type DemandReported struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Observed      *durationpb.Duration   `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"` // within the last 60 s
+	Models        []*ModelDemand         `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`     // with demand
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandReported) Reset() {
+	*x = DemandReported{}
+	mi := &file_messages_route_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandReported) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandReported) ProtoMessage() {}
+
+func (x *DemandReported) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_route_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandReported.ProtoReflect.Descriptor instead.
+func (*DemandReported) Descriptor() ([]byte, []int) {
+	return file_messages_route_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DemandReported) GetObserved() *durationpb.Duration {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+func (x *DemandReported) GetModels() []*ModelDemand {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelDemand is the demand for one model. Sketches are DDSketches with a relative error of 1 %; core/demand
+// defines the figures.
+type ModelDemand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Arrivals      uint64                 `protobuf:"varint,2,opt,name=arrivals,proto3" json:"arrivals,omitempty"` // sequences
+	Recent        uint64                 `protobuf:"varint,3,opt,name=recent,proto3" json:"recent,omitempty"`     // arrivals within the last 5 whole seconds
+	Finished      uint64                 `protobuf:"varint,4,opt,name=finished,proto3" json:"finished,omitempty"`
+	Refused       uint64                 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	Ttft          []byte                 `protobuf:"bytes,6,opt,name=ttft,proto3" json:"ttft,omitempty"` // seconds
+	Tpot          []byte                 `protobuf:"bytes,7,opt,name=tpot,proto3" json:"tpot,omitempty"` // seconds
+	PromptTokens  []byte                 `protobuf:"bytes,8,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	OutputTokens  []byte                 `protobuf:"bytes,9,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelDemand) Reset() {
+	*x = ModelDemand{}
+	mi := &file_messages_route_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelDemand) ProtoMessage() {}
+
+func (x *ModelDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_route_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
+func (*ModelDemand) Descriptor() ([]byte, []int) {
+	return file_messages_route_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ModelDemand) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelDemand) GetArrivals() uint64 {
+	if x != nil {
+		return x.Arrivals
+	}
+	return 0
+}
+
+func (x *ModelDemand) GetRecent() uint64 {
+	if x != nil {
+		return x.Recent
+	}
+	return 0
+}
+
+func (x *ModelDemand) GetFinished() uint64 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *ModelDemand) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *ModelDemand) GetTtft() []byte {
+	if x != nil {
+		return x.Ttft
+	}
+	return nil
+}
+
+func (x *ModelDemand) GetTpot() []byte {
+	if x != nil {
+		return x.Tpot
+	}
+	return nil
+}
+
+func (x *ModelDemand) GetPromptTokens() []byte {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return nil
+}
+
+func (x *ModelDemand) GetOutputTokens() []byte {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return nil
+}
+
 // GetRoutes (query, between routers) is answered with a snapshot.
 type GetRoutes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -233,7 +406,7 @@ type GetRoutes struct {
 
 func (x *GetRoutes) Reset() {
 	*x = GetRoutes{}
-	mi := &file_messages_route_proto_msgTypes[2]
+	mi := &file_messages_route_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +418,7 @@ func (x *GetRoutes) String() string {
 func (*GetRoutes) ProtoMessage() {}
 
 func (x *GetRoutes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[2]
+	mi := &file_messages_route_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +431,7 @@ func (x *GetRoutes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRoutes.ProtoReflect.Descriptor instead.
 func (*GetRoutes) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{2}
+	return file_messages_route_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRoutes) GetNode() string {
@@ -278,7 +451,7 @@ type GetExplanation struct {
 
 func (x *GetExplanation) Reset() {
 	*x = GetExplanation{}
-	mi := &file_messages_route_proto_msgTypes[3]
+	mi := &file_messages_route_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +463,7 @@ func (x *GetExplanation) String() string {
 func (*GetExplanation) ProtoMessage() {}
 
 func (x *GetExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[3]
+	mi := &file_messages_route_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +476,7 @@ func (x *GetExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExplanation.ProtoReflect.Descriptor instead.
 func (*GetExplanation) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{3}
+	return file_messages_route_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetExplanation) GetRequestId() string {
@@ -325,7 +498,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_messages_route_proto_msgTypes[4]
+	mi := &file_messages_route_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +510,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[4]
+	mi := &file_messages_route_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +523,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{4}
+	return file_messages_route_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Explanation) GetRequestId() string {
@@ -383,7 +556,7 @@ type RouteDecision struct {
 
 func (x *RouteDecision) Reset() {
 	*x = RouteDecision{}
-	mi := &file_messages_route_proto_msgTypes[5]
+	mi := &file_messages_route_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +568,7 @@ func (x *RouteDecision) String() string {
 func (*RouteDecision) ProtoMessage() {}
 
 func (x *RouteDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[5]
+	mi := &file_messages_route_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +581,7 @@ func (x *RouteDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteDecision.ProtoReflect.Descriptor instead.
 func (*RouteDecision) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{5}
+	return file_messages_route_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RouteDecision) GetTime() *timestamppb.Timestamp {
@@ -479,7 +652,7 @@ type RouteCandidate struct {
 
 func (x *RouteCandidate) Reset() {
 	*x = RouteCandidate{}
-	mi := &file_messages_route_proto_msgTypes[6]
+	mi := &file_messages_route_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -491,7 +664,7 @@ func (x *RouteCandidate) String() string {
 func (*RouteCandidate) ProtoMessage() {}
 
 func (x *RouteCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[6]
+	mi := &file_messages_route_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -504,7 +677,7 @@ func (x *RouteCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteCandidate.ProtoReflect.Descriptor instead.
 func (*RouteCandidate) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{6}
+	return file_messages_route_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RouteCandidate) GetReplica() string {
@@ -582,7 +755,7 @@ type RouteDeployment struct {
 
 func (x *RouteDeployment) Reset() {
 	*x = RouteDeployment{}
-	mi := &file_messages_route_proto_msgTypes[7]
+	mi := &file_messages_route_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +767,7 @@ func (x *RouteDeployment) String() string {
 func (*RouteDeployment) ProtoMessage() {}
 
 func (x *RouteDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[7]
+	mi := &file_messages_route_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +780,7 @@ func (x *RouteDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteDeployment.ProtoReflect.Descriptor instead.
 func (*RouteDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{7}
+	return file_messages_route_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RouteDeployment) GetStatus() *DeploymentStatus {
@@ -633,7 +806,7 @@ type GetClusterView struct {
 
 func (x *GetClusterView) Reset() {
 	*x = GetClusterView{}
-	mi := &file_messages_route_proto_msgTypes[8]
+	mi := &file_messages_route_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +818,7 @@ func (x *GetClusterView) String() string {
 func (*GetClusterView) ProtoMessage() {}
 
 func (x *GetClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[8]
+	mi := &file_messages_route_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +831,7 @@ func (x *GetClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterView.ProtoReflect.Descriptor instead.
 func (*GetClusterView) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{8}
+	return file_messages_route_proto_rawDescGZIP(), []int{10}
 }
 
 // Table (report) is the cluster as a router knows it.
@@ -668,13 +841,14 @@ type ClusterView struct {
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // open calls of the gateway, by node
 	Waiting       map[string]uint32      `protobuf:"bytes,4,rep,name=waiting,proto3" json:"waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // requests that wait at this router until a replica serves, by model
+	Demand        []*ModelDemand         `protobuf:"bytes,5,rep,name=demand,proto3" json:"demand,omitempty"`                                                                                // at all gateways
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_messages_route_proto_msgTypes[9]
+	mi := &file_messages_route_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +860,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_route_proto_msgTypes[9]
+	mi := &file_messages_route_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +873,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_messages_route_proto_rawDescGZIP(), []int{9}
+	return file_messages_route_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClusterView) GetDeployments() []*DeploymentStatus {
@@ -730,16 +904,23 @@ func (x *ClusterView) GetWaiting() map[string]uint32 {
 	return nil
 }
 
+func (x *ClusterView) GetDemand() []*ModelDemand {
+	if x != nil {
+		return x.Demand
+	}
+	return nil
+}
+
 var File_messages_route_proto protoreflect.FileDescriptor
 
 const file_messages_route_proto_rawDesc = "" +
 	"\n" +
-	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\x1a\x13messages/tier.proto\"\x98\x01\n" +
+	"\x14messages/route.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x16messages/replica.proto\x1a\x13messages/tier.proto\"\x98\x01\n" +
 	"\x10ReplicaAnnounced\x120\n" +
 	"\x06status\x18\x01 \x01(\v2\x18.troupe.v1.ReplicaStatusR\x06status\x12\x1c\n" +
 	"\tcommitted\x18\x02 \x03(\x06R\tcommitted\x12\x18\n" +
 	"\aevicted\x18\x03 \x03(\x06R\aevicted\x12\x1a\n" +
-	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xa2\x03\n" +
+	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xd5\x03\n" +
 	"\x0fRoutesAnnounced\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -752,7 +933,21 @@ const file_messages_route_proto_rawDesc = "" +
 	"\x06router\x18\t \x01(\v2\x13.troupe.v1.ActorRefR\x06router\x12\x1a\n" +
 	"\bsessions\x18\n" +
 	" \x01(\rR\bsessions\x12.\n" +
-	"\x05tiers\x18\v \x03(\v2\x18.troupe.v1.TierAnnouncedR\x05tiers\"\x1f\n" +
+	"\x05tiers\x18\v \x03(\v2\x18.troupe.v1.TierAnnouncedR\x05tiers\x121\n" +
+	"\x06demand\x18\f \x01(\v2\x19.troupe.v1.DemandReportedR\x06demand\"w\n" +
+	"\x0eDemandReported\x125\n" +
+	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12.\n" +
+	"\x06models\x18\x02 \x03(\v2\x16.troupe.v1.ModelDemandR\x06models\"\xff\x01\n" +
+	"\vModelDemand\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12\x16\n" +
+	"\x06recent\x18\x03 \x01(\x04R\x06recent\x12\x1a\n" +
+	"\bfinished\x18\x04 \x01(\x04R\bfinished\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\x04R\arefused\x12\x12\n" +
+	"\x04ttft\x18\x06 \x01(\fR\x04ttft\x12\x12\n" +
+	"\x04tpot\x18\a \x01(\fR\x04tpot\x12#\n" +
+	"\rprompt_tokens\x18\b \x01(\fR\fpromptTokens\x12#\n" +
+	"\routput_tokens\x18\t \x01(\fR\foutputTokens\"\x1f\n" +
 	"\tGetRoutes\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"/\n" +
 	"\x0eGetExplanation\x12\x1d\n" +
@@ -785,12 +980,13 @@ const file_messages_route_proto_rawDesc = "" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\x10\n" +
-	"\x0eGetClusterView\"\xfc\x02\n" +
+	"\x0eGetClusterView\"\xac\x03\n" +
 	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
 	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +
 	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x12=\n" +
-	"\awaiting\x18\x04 \x03(\v2#.troupe.v1.ClusterView.WaitingEntryR\awaiting\x1a;\n" +
+	"\awaiting\x18\x04 \x03(\v2#.troupe.v1.ClusterView.WaitingEntryR\awaiting\x12.\n" +
+	"\x06demand\x18\x05 \x03(\v2\x16.troupe.v1.ModelDemandR\x06demand\x1a;\n" +
 	"\rSessionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a:\n" +
@@ -810,49 +1006,56 @@ func file_messages_route_proto_rawDescGZIP() []byte {
 	return file_messages_route_proto_rawDescData
 }
 
-var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_messages_route_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_messages_route_proto_goTypes = []any{
 	(*ReplicaAnnounced)(nil),      // 0: troupe.v1.ReplicaAnnounced
 	(*RoutesAnnounced)(nil),       // 1: troupe.v1.RoutesAnnounced
-	(*GetRoutes)(nil),             // 2: troupe.v1.GetRoutes
-	(*GetExplanation)(nil),        // 3: troupe.v1.GetExplanation
-	(*Explanation)(nil),           // 4: troupe.v1.Explanation
-	(*RouteDecision)(nil),         // 5: troupe.v1.RouteDecision
-	(*RouteCandidate)(nil),        // 6: troupe.v1.RouteCandidate
-	(*RouteDeployment)(nil),       // 7: troupe.v1.RouteDeployment
-	(*GetClusterView)(nil),        // 8: troupe.v1.GetClusterView
-	(*ClusterView)(nil),           // 9: troupe.v1.ClusterView
-	nil,                           // 10: troupe.v1.ClusterView.SessionsEntry
-	nil,                           // 11: troupe.v1.ClusterView.WaitingEntry
-	(*ReplicaStatus)(nil),         // 12: troupe.v1.ReplicaStatus
-	(*DeploymentStatus)(nil),      // 13: troupe.v1.DeploymentStatus
-	(*ActorRef)(nil),              // 14: troupe.v1.ActorRef
-	(*TierAnnounced)(nil),         // 15: troupe.v1.TierAnnounced
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*Refused)(nil),               // 17: troupe.v1.Refused
-	(AdapterLocation)(0),          // 18: troupe.v1.AdapterLocation
+	(*DemandReported)(nil),        // 2: troupe.v1.DemandReported
+	(*ModelDemand)(nil),           // 3: troupe.v1.ModelDemand
+	(*GetRoutes)(nil),             // 4: troupe.v1.GetRoutes
+	(*GetExplanation)(nil),        // 5: troupe.v1.GetExplanation
+	(*Explanation)(nil),           // 6: troupe.v1.Explanation
+	(*RouteDecision)(nil),         // 7: troupe.v1.RouteDecision
+	(*RouteCandidate)(nil),        // 8: troupe.v1.RouteCandidate
+	(*RouteDeployment)(nil),       // 9: troupe.v1.RouteDeployment
+	(*GetClusterView)(nil),        // 10: troupe.v1.GetClusterView
+	(*ClusterView)(nil),           // 11: troupe.v1.ClusterView
+	nil,                           // 12: troupe.v1.ClusterView.SessionsEntry
+	nil,                           // 13: troupe.v1.ClusterView.WaitingEntry
+	(*ReplicaStatus)(nil),         // 14: troupe.v1.ReplicaStatus
+	(*DeploymentStatus)(nil),      // 15: troupe.v1.DeploymentStatus
+	(*ActorRef)(nil),              // 16: troupe.v1.ActorRef
+	(*TierAnnounced)(nil),         // 17: troupe.v1.TierAnnounced
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*Refused)(nil),               // 20: troupe.v1.Refused
+	(AdapterLocation)(0),          // 21: troupe.v1.AdapterLocation
 }
 var file_messages_route_proto_depIdxs = []int32{
-	12, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
+	14, // 0: troupe.v1.ReplicaAnnounced.status:type_name -> troupe.v1.ReplicaStatus
 	0,  // 1: troupe.v1.RoutesAnnounced.replicas:type_name -> troupe.v1.ReplicaAnnounced
-	13, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
-	14, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
-	15, // 4: troupe.v1.RoutesAnnounced.tiers:type_name -> troupe.v1.TierAnnounced
-	5,  // 5: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
-	16, // 6: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
-	6,  // 7: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
-	17, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
-	18, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
-	13, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	13, // 11: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
-	12, // 12: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
-	10, // 13: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
-	11, // 14: troupe.v1.ClusterView.waiting:type_name -> troupe.v1.ClusterView.WaitingEntry
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	15, // 2: troupe.v1.RoutesAnnounced.deployments:type_name -> troupe.v1.DeploymentStatus
+	16, // 3: troupe.v1.RoutesAnnounced.router:type_name -> troupe.v1.ActorRef
+	17, // 4: troupe.v1.RoutesAnnounced.tiers:type_name -> troupe.v1.TierAnnounced
+	2,  // 5: troupe.v1.RoutesAnnounced.demand:type_name -> troupe.v1.DemandReported
+	18, // 6: troupe.v1.DemandReported.observed:type_name -> google.protobuf.Duration
+	3,  // 7: troupe.v1.DemandReported.models:type_name -> troupe.v1.ModelDemand
+	7,  // 8: troupe.v1.Explanation.decisions:type_name -> troupe.v1.RouteDecision
+	19, // 9: troupe.v1.RouteDecision.time:type_name -> google.protobuf.Timestamp
+	8,  // 10: troupe.v1.RouteDecision.candidates:type_name -> troupe.v1.RouteCandidate
+	20, // 11: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
+	21, // 12: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
+	15, // 13: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
+	15, // 14: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
+	14, // 15: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
+	12, // 16: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
+	13, // 17: troupe.v1.ClusterView.waiting:type_name -> troupe.v1.ClusterView.WaitingEntry
+	3,  // 18: troupe.v1.ClusterView.demand:type_name -> troupe.v1.ModelDemand
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }
@@ -871,7 +1074,7 @@ func file_messages_route_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_route_proto_rawDesc), len(file_messages_route_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

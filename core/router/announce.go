@@ -29,10 +29,17 @@ func (m *Machine) Tick(now time.Time) []Effect {
 	return m.settle(now)
 }
 
-// share adds the report or status of the event to the next announcement.
+// share adds the report, status or demand of the event to the next announcement.
 func (m *Machine) share() {
 	m.shared++
 	m.emit(Share{})
+}
+
+// DemandReported handles a report about the demand at this node's gateway.
+func (m *Machine) DemandReported() []Effect {
+	m.emit(KeepDemand{m.node})
+	m.share()
+	return m.take()
 }
 
 // Snapshot is the state of this node as of the last announcement. The next announcement may repeat

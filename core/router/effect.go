@@ -53,7 +53,14 @@ type KeepStatus struct {
 // DropStatus drops the status of a deployment.
 type DropStatus struct{ Deployment string }
 
-// Share adds the report or status of the event to the next announcement.
+// KeepDemand stores the demand at the gateway of a node for queries and snapshots, in place of an earlier
+// report.
+type KeepDemand struct{ Node string }
+
+// DropDemand drops the demand at the gateway of a node.
+type DropDemand struct{ Node string }
+
+// Share adds the report, status or demand of the event to the next announcement.
 type Share struct{}
 
 // Announce sends the next announcement to the peers' routers: the reports and statuses shared since
@@ -94,6 +101,8 @@ func (KeepReplica) isEffect()     {}
 func (DropReplica) isEffect()     {}
 func (KeepStatus) isEffect()      {}
 func (DropStatus) isEffect()      {}
+func (KeepDemand) isEffect()      {}
+func (DropDemand) isEffect()      {}
 func (Share) isEffect()           {}
 func (Announce) isEffect()        {}
 func (CorrectAdapters) isEffect() {}

@@ -54,6 +54,7 @@ type Announcement struct {
 	Sequence    uint64 // number; one more than that of the previous announcement
 	Snapshot    bool   // the announcement describes the entire node
 	Sessions    int    // open calls of the node's gateway
+	Demand      bool   // the demand at the node's gateway is in the message
 	Replicas    []Report
 	Tiers       []TierReport
 	Gone        []string // replicas that have ended

@@ -15,6 +15,7 @@ type peer struct {
 	asked       time.Time // time of the last request for a snapshot; zero: never
 	heardAt     time.Time // in Heard and Silent: when the peer was last heard; stalls of this router do not count
 	sessions    int       // open calls of the peer's gateway
+	demand      bool      // the caller keeps the demand at the peer's gateway
 }
 
 // Members handles the current members of the cluster.
@@ -142,6 +143,10 @@ func (m *Machine) adopt(e event) {
 func (m *Machine) follow(e event) {
 	a := e.news
 	e.peer.incarnation, e.peer.sequence, e.peer.sessions = a.Incarnation, a.Sequence, a.Sessions
+	if a.Demand {
+		e.peer.demand = true
+		m.emit(KeepDemand{a.Node})
+	}
 	for i, r := range a.Replicas {
 		m.applyReplica(a.Node, r, i)
 	}
@@ -161,8 +166,12 @@ func (m *Machine) follow(e event) {
 	}
 }
 
-// forgetNode drops the replicas, statuses and tiers of a node.
+// forgetNode drops the demand, replicas, statuses and tiers of a node.
 func (m *Machine) forgetNode(node string) {
+	if p := m.peers[node]; p != nil && p.demand {
+		p.demand = false
+		m.emit(DropDemand{node})
+	}
 	for _, model := range sorted(m.models) {
 		t := m.models[model]
 		for _, name := range sorted(t.replicas) {

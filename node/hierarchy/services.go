@@ -99,7 +99,8 @@ func Gateway(sys *actor.ActorSystem) *actor.PID { return query.Local(sys, query.
 
 // GatewayProps returns the props of the actor that is the parent of the sessions of calls.
 func GatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
-	return gateway.Props(gateway.ActorConfig{Calls: calls, Strategy: b.Strategy(), Log: b.Log,
+	return gateway.Props(gateway.ActorConfig{
+		Calls: calls, Router: b.pid(query.Router), Strategy: b.Strategy(), Log: b.Log,
 		Session: func(call *gateway.Call) *actor.Props {
 			return b.Instrument("session", session.Props(session.Config{
 				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: b.pid(query.Router), Log: b.Log,

@@ -39,7 +39,7 @@ type Collector struct {
 
 // Describe implements prometheus.Collector.
 func (c Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics, hostMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics, hostMetrics, demandMetrics) {
 		to <- d
 	}
 	to <- notFinite
@@ -68,6 +68,7 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	if view, err := c.Source.Cluster(ctx); err == nil {
 		collectWaiting(to, view)
+		collectDemand(to, view)
 	}
 	all, err := c.Source.Tiers(ctx)
 	if err != nil {

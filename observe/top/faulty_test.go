@@ -29,7 +29,7 @@ func TestFaultsAreShown(t *testing.T) {
 		}
 	}
 	const want = "2 of 3 replicas serve; 2 faulty: m-1: hung: step 7, …; 1 squeezed: m-0: 1 of 2 KV blocks"
-	if got := modelSection(s).rows[0].cells[5].text; got != want {
+	if got := modelSection(s).rows[0].cells[8].text; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

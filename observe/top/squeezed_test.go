@@ -25,7 +25,7 @@ func TestReasonNamesSqueezedReplicas(t *testing.T) {
 			Squeezed: messages.Squeezed(all),
 		}
 		rows := modelSection(Sample{Models: []*messages.DeploymentStatus{d}}).rows
-		if got := rows[0].cells[5].text; got != want {
+		if got := rows[0].cells[8].text; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		replicas := replicaSection(Sample{Models: []*messages.DeploymentStatus{d}}, rates{}).rows

@@ -3,7 +3,9 @@ package top
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"troupe/core/units"
 	"troupe/messages"
@@ -207,8 +209,31 @@ func first(all []string, what string) string {
 }
 
 var modelColumns = []column{
-	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "WAIT", numeric: true}, {name: "ON"},
-	{name: "REASON"},
+	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "WAIT", numeric: true},
+	{name: "REQ/s", numeric: true}, {name: "TTFT P99", numeric: true}, {name: "TPOT P99", numeric: true},
+	{name: "ON"}, {name: "REASON"},
+}
+
+// perSecond formats the arrivals of a model per second; empty: not known.
+func perSecond(d *messages.Demand) cell {
+	if d == nil {
+		return cell{}
+	}
+	return cell{text: strconv.FormatFloat(d.GetArrivalsPerSecond(), 'f', 1, 64), number: d.GetArrivalsPerSecond()}
+}
+
+// p99 formats the P99 of a time; empty: not known.
+func p99(q *messages.Quantiles) cell {
+	if q == nil {
+		return cell{}
+	}
+	unit := time.Millisecond
+	if q.GetP99() < 0.01 {
+		unit = 10 * time.Microsecond
+	}
+	return cell{
+		text: time.Duration(q.GetP99() * float64(time.Second)).Round(unit).String(), number: q.GetP99(),
+	}
 }
 
 func modelSection(s Sample) section {
@@ -232,7 +257,8 @@ func modelSection(s Sample) section {
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
 			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().Wanted()), number: float64(serving)},
-			number(float64(d.GetWaitingToWake())), word(d.GetNode()), word(reason(d)),
+			number(float64(d.GetWaitingToWake())), perSecond(d.GetDemand()), p99(d.GetDemand().GetTtft()),
+			p99(d.GetDemand().GetTpot()), word(d.GetNode()), word(reason(d)),
 		}, m})
 	}
 	return t

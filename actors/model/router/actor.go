@@ -69,6 +69,8 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onMoved(ctx, msg)
 	case *messages.ReplicaAnnounced:
 		r.onReplicaAnnounced(ctx, msg)
+	case *messages.DemandReported:
+		r.perform(ctx, r.machine.DemandReported())
 	case *messages.RoutesAnnounced:
 		r.onRoutesAnnounced(ctx, msg)
 	case *messages.GetRoutes:

@@ -150,7 +150,7 @@ func announcementOf(msg *messages.RoutesAnnounced) core.Announcement {
 	a := core.Announcement{
 		Node: msg.GetNode(), Incarnation: msg.GetIncarnation(), Sequence: msg.GetSequence(),
 		Snapshot: msg.GetSnapshot(), Sessions: int(msg.GetSessions()), Gone: msg.GetGone(),
-		Withdrawn: msg.GetWithdrawn(),
+		Withdrawn: msg.GetWithdrawn(), Demand: msg.GetDemand() != nil,
 	}
 	for _, r := range msg.GetReplicas() {
 		a.Replicas = append(a.Replicas, reportOf(r))

@@ -34,6 +34,10 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 			r.reports.deployments[e.Deployment] = deploymentStatus(ctx.Message(), e.At)
 		case core.DropStatus:
 			delete(r.reports.deployments, e.Deployment)
+		case core.KeepDemand:
+			r.reports.demand[e.Node] = demandReported(ctx.Message())
+		case core.DropDemand:
+			delete(r.reports.demand, e.Node)
 		case core.Share:
 			share(r.delta, ctx.Message())
 		case core.Announce:
@@ -70,7 +74,7 @@ func (r *router) newDelta(ctx actor.Context) *messages.RoutesAnnounced {
 	}
 }
 
-// share adds the report or status in a message to an announcement.
+// share adds the report, status or demand in a message to an announcement.
 func share(delta *messages.RoutesAnnounced, message any) {
 	switch msg := message.(type) {
 	case *messages.ReplicaAnnounced:
@@ -79,6 +83,8 @@ func share(delta *messages.RoutesAnnounced, message any) {
 		delta.Tiers = append(delta.Tiers, msg)
 	case *messages.RouteDeployment:
 		delta.Deployments = append(delta.Deployments, msg.GetStatus())
+	case *messages.DemandReported:
+		delta.Demand = msg
 	}
 }
 
@@ -86,6 +92,7 @@ func share(delta *messages.RoutesAnnounced, message any) {
 func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	s, all := r.machine.Snapshot(), r.newDelta(ctx)
 	all.Sequence, all.Snapshot, all.Sessions = s.Sequence, true, uint32(r.Sessions())
+	all.Demand = r.reports.demand[r.Node]
 	for _, b := range s.Replicas {
 		all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
 			Status: r.reports.replicas[b.Model][b.Name], Committed: b.Blocks, Snapshot: true,

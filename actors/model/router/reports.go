@@ -13,12 +13,14 @@ import (
 type reports struct {
 	replicas    map[string]map[string]*messages.ReplicaStatus // by model and name
 	deployments map[string]*messages.DeploymentStatus         // by name, as announced by the leader
+	demand      map[string]*messages.DemandReported           // by node of the gateway
 }
 
 func newReports() reports {
 	return reports{
 		replicas:    make(map[string]map[string]*messages.ReplicaStatus),
 		deployments: make(map[string]*messages.DeploymentStatus),
+		demand:      make(map[string]*messages.DemandReported),
 	}
 }
 
@@ -70,6 +72,7 @@ func (r reports) status(name string, cache *DeploymentCache) *messages.Deploymen
 		shortDigest(s.GetSpec().GetRevisionDigest())
 	s.Replicas = r.ofModel(name)
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
+	s.Demand = r.demandOf(name, s)
 	return s
 }
 
