@@ -82,6 +82,7 @@ type fixture struct {
 	disk   *residency.DiskImages // nil: none
 	dir    string                // of its images
 	events *events
+	log    *warnings // of the host cache
 	memory *hostMemory
 	peer   *testkit.Peer
 	cache  *actor.PID
@@ -123,10 +124,11 @@ func newNode(
 		memory: memory,
 	}
 	f.store.UseImages(f.images)
-	f.events = &events{}
+	f.events, f.log = &events{}, &warnings{}
 	weights := &gpu.Devices{System: sys, Log: zerolog.Nop()}
 	cfg := hostcache.Config{
-		Images: f.images, Budget: budget, Devices: weights, Publish: f.events.publish, Log: zerolog.Nop(),
+		Images: f.images, Budget: budget, Devices: weights, Publish: f.events.publish,
+		Log: zerolog.New(f.log).Level(zerolog.WarnLevel),
 	}
 	if dir != "" {
 		if f.disk, err = residency.OpenDiskImages(dir); err != nil {

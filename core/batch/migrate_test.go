@@ -317,6 +317,10 @@ func TestReserveSharesResidentBlocks(t *testing.T) {
 			t.Fatalf("%+v: %d blocks are free afterwards", tc, h.pool.Free())
 		}
 	}
+	r.Adapter = "a"
+	if _, refusal := h.Reserve(r, prog.Hashes, 11); refusal == nil || refusal.Reason != NoAdapter {
+		t.Errorf("an adapter where none are served: %+v", refusal)
+	}
 }
 
 func TestAdoptRefusesMismatchedReservation(t *testing.T) {

@@ -123,6 +123,12 @@ func TestAnnouncerSendsNewestCommitsFirst(t *testing.T) {
 			commit(a, 6, 8)
 		}, []Announcement{{Evicted: []uint64{3, 4}, Committed: []uint64{8, 7}},
 			{Evicted: []uint64{5}, Committed: []uint64{6}}}},
+		"a block that was replaced waits behind older ones no longer": {4, 3, func(a *Announcer) {
+			a.Next()
+			commit(a, 6, 6)
+			a.Next()
+			a.Grow(8 * 6)
+		}, []Announcement{{Committed: []uint64{3, 2, 1}}}},
 		"evictions before commits": {2, 9, func(a *Announcer) {
 			a.Next()
 			a.Next()

@@ -43,7 +43,8 @@
 //	save            serving … draining                    saving      publish; advance
 //	                saving                                same        advance
 //	                saved                                 same        answer
-//	blocks-saved    saving                                saved       interrupt all; publish; answer
+//	blocks-saved    saving                not requested   same        ignore
+//	                saving                                saved       interrupt all; publish; answer
 //	submit          serving … standby     faulty          same        refuse
 //	                serving                               same        accept or refuse
 //	                suspending            has output      same        accept or refuse

@@ -49,6 +49,7 @@ var (
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
 	notBegun   = guard{"before the step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
 	saves      = guard{"saving", func(m *Machine, _ *event) bool { return m.state == Saving }}
+	notSaving  = guard{"not requested", func(m *Machine, _ *event) bool { return !m.save.began }}
 	shrunk     = guard{"memory shrunk", func(m *Machine, _ *event) bool { return m.memory == Shrunk }}
 
 	turnless   = guard{"without a turn", func(m *Machine, _ *event) bool { return !m.mayStep() && m.hasWork() }}
@@ -102,6 +103,7 @@ var lifeTable = table.New("replica", []row[State]{
 	{saveable, evSave, always, Saving, (*Machine).startSaving, "publish; advance"},
 	{[]State{Saving}, evSave, always, same, (*Machine).saveAgain, "advance"},
 	{[]State{Saved}, evSave, always, same, (*Machine).answerSave, "answer"},
+	{[]State{Saving}, evBlocksSaved, notSaving, same, nil, "ignore"},
 	{[]State{Saving}, evBlocksSaved, always, Saved, (*Machine).requeue, "interrupt all; publish; answer"},
 	{running, evSubmit, isFaulty, same, (*Machine).refuseSubmission, "refuse"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},

@@ -80,7 +80,7 @@ type copied struct {
 	used    time.Time // the last time that it had a user or a reader
 
 	readers []string // in the order in which they began
-	revoked bool     // the readers are to end
+	revoked bool     // all readers are to end
 	pending Release  // of a copy that is leaving
 	until   time.Time
 }

@@ -41,10 +41,12 @@ func (m *Machine) Readable(revision, layout string) uint64 {
 
 func (c *copied) isRead(reader string) bool { return slices.Contains(c.readers, reader) }
 
+// read counts a reader. It may be new to a copy whose earlier readers were revoked and have not ended: then
+// not all of them are revoked.
 func (m *Machine) read(c *copied, e event) {
 	c.used = e.now
 	if !c.isRead(e.reader) {
-		c.readers = append(c.readers, e.reader)
+		c.readers, c.revoked = append(c.readers, e.reader), false
 	}
 }
 

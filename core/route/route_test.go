@@ -200,10 +200,10 @@ func compareDecision(t *rapid.T, m *naive, q Request, d Decision) {
 	}
 	for i, c := range d.Candidates {
 		r := m.replicas[c.Name]
-		if c.Cost != m.cost(r, q) && r.State == Serving {
+		if c.Cost != m.cost(r, q) && r.serves() {
 			t.Fatalf("counted: %s costs %d, not %d", c.Name, c.Cost, m.cost(r, q))
 		}
-		if r.State != Serving && c.Cached != 0 {
+		if !r.serves() && c.Cached != 0 {
 			t.Fatalf("serving: the blocks of %s were matched: %+v", c.Name, c)
 		}
 		eligible := c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided

@@ -69,22 +69,68 @@ func (n *node) checkSilence() {
 	}
 }
 
-// checkRouted checks the answer to a request.
-func (n *node) checkRouted(r Request, a Answer) {
-	w := n.w
-	var serving, preferred []string
-	if t := n.m.models[r.Model]; t != nil && (n.stored[r.Model] || !n.read) {
-		for _, name := range sorted(t.replicas) {
-			if have := t.replicas[name]; have.state == route.Serving {
-				serving = append(serving, name)
-				if !n.silent(have.node) && !n.leavers[have.node] && !slices.Contains(r.Avoid, name) {
-					preferred = append(preferred, name)
-				}
+// choices returns the replicas that may get a request: those that serve and are not avoided, or else those
+// that serve, or else, for a request with output, those on standby.
+func (n *node) choices(r Request) []string {
+	var serving, preferred, standby []string
+	for _, name := range n.replicas(r.Model) {
+		switch have := n.m.models[r.Model].replicas[name]; {
+		case have.state == route.Suspended && r.Revision != "":
+			standby = append(standby, name)
+		case have.state == route.Serving:
+			serving = append(serving, name)
+			if !n.silent(have.node) && !n.leavers[have.node] && !slices.Contains(r.Avoid, name) {
+				preferred = append(preferred, name)
 			}
 		}
 	}
-	if len(preferred) == 0 {
-		preferred = serving
+	switch {
+	case len(preferred) > 0:
+		return preferred
+	case len(serving) > 0:
+		return serving
+	}
+	return standby
+}
+
+// replicas returns the replicas of a model that the node knows.
+func (n *node) replicas(model string) []string {
+	if t := n.m.models[model]; t != nil {
+		return sorted(t.replicas)
+	}
+	return nil
+}
+
+// level returns the level at which an operator keeps all replicas of a deployment from serving; empty: some
+// are to serve. If none of those that the node knows is to serve, and the store does not decide it for all
+// others, the status does.
+func (n *node) level(name string) string {
+	s := n.m.stored[name]
+	active := s.Level == "" // a replica that the node does not know is to serve, or may be
+	for _, level := range s.Levels {
+		active = active || level == ""
+	}
+	for _, replica := range n.replicas(name) {
+		level, single := s.Levels[replica]
+		if single && level == "" || !single && s.Level == "" {
+			return ""
+		}
+	}
+	if !active {
+		return s.Level
+	}
+	if s.Level == "" && len(s.Levels) == 0 {
+		return ""
+	}
+	return n.kept[name].Level
+}
+
+// checkRouted checks the answer to a request.
+func (n *node) checkRouted(r Request, a Answer) {
+	w := n.w
+	var preferred []string
+	if n.stored[r.Model] || !n.read {
+		preferred = n.choices(r)
 	}
 	if (a.Routed == Routed{}) != (len(preferred) == 0) || a.Routed != (Routed{}) && a.Refusal != (Refusal{}) {
 		w.Fatalf("decided: %v; %v serve", a, preferred)
@@ -92,8 +138,8 @@ func (n *node) checkRouted(r Request, a Answer) {
 	if a.Routed.Replica != "" && !slices.Contains(preferred, a.Routed.Replica) {
 		w.Fatalf("routed: to %v, want one of %v", a.Routed, preferred)
 	}
-	if _, waits := n.m.requests[r.ID]; waits != a.Waits() || waits && len(serving) > 0 {
-		w.Fatalf("waits: %s waits: %v; answered with %v; %v serve", r.ID, waits, a, serving)
+	if _, waits := n.m.requests[r.ID]; waits != a.Waits() || waits && len(preferred) > 0 {
+		w.Fatalf("waits: %s waits: %v; answered with %v; %v serve", r.ID, waits, a, preferred)
 	}
 	log := n.m.Explain(r.ID)
 	if last := log[len(log)-1]; last.Decision.Name != a.Routed.Replica || !a.Waits() && last.Refusal != a.Refusal ||
@@ -139,10 +185,10 @@ func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
 		failure := n.m.statuses[r.Model].Failure
 		failed := failure != Refusal{} && s.Rest == schedule.Awake && !(r.Wait && failure.Reason == NoMemory)
 		stopped := s.Rest == schedule.Stopped
-		if s.Level != "" {
-			failed, stopped = false, !r.Wait && (!s.Wakes || n.held[id]) && !(s.Level != parked && r.Begun)
+		if level := n.level(r.Model); level != "" {
+			failed, stopped = false, !r.Wait && (!s.Wakes || n.held[id]) && !(level != parked && r.Begun)
 		}
-		if t := n.m.models[r.Model]; !stored || stopped || failed || t != nil && t.serves(r) {
+		if !stored || stopped || failed || len(n.choices(r)) > 0 {
 			w.Fatalf("waits: %v, with %v and %v", r, s, failure)
 		}
 	}
@@ -152,7 +198,7 @@ func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
 func (n *node) checkWake(e WakeModel) {
 	wakes := 0
 	for id, r := range n.m.requests {
-		if r.Model == e.Deployment && !(n.held[id] && n.levels[r.Model] != "") {
+		if r.Model == e.Deployment && !(n.held[id] && n.level(r.Model) != "") {
 			wakes++
 		}
 	}

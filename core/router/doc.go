@@ -77,8 +77,8 @@
 // has begun, because a replica was found for it before, waits unless the model or each of its replicas
 // is parked. The router reports their number to the group of deployments on the node that leads the
 // model's deployment, which is known from its status, with the number of those that may wake it: all
-// but those that waited when the router learned of a level. The deployment wakes if it is asleep, or
-// at a level below active and its minimum is 0.
+// but those that waited when the router learned of a level. Requests that are answered by the same event
+// are not counted. The deployment wakes if it is asleep, or at a level below active and its minimum is 0.
 //
 // # Invariants
 //
@@ -101,7 +101,8 @@
 //   - terms: a status that a peer announces does not replace one of a later term
 //   - once: the router reports at most once that it is synced, and only when the store was read and
 //     every peer has sent a snapshot
-//   - routed: a request goes to a known replica, and to an avoided one only if no other one serves
+//   - routed: a request goes to a known replica that serves, and to an avoided one only if no other one does;
+//     if none serves, a request with output goes to one on standby
 //   - decided: each request is routed, refused, or waits, and a route or a refusal is the last
 //     decision in the log
 //   - waits: after each event a request waits if and only if no replica serves its model and there is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -18,7 +19,7 @@ func (w *world) start(name string, crashed *node) {
 	n := &node{
 		w: w, name: name, process: fmt.Sprint(w.starts), incarnation: uint64(w.starts), truth: newTruth(),
 		contacts: map[string]*contact{}, kept: map[string]Status{}, stored: map[string]bool{},
-		levels: map[string]string{}, held: map[string]bool{},
+		levels: map[string]Stored{}, held: map[string]bool{},
 		watched: map[string]bool{},
 	}
 	var stored []Stored
@@ -67,8 +68,19 @@ func (n *node) reportOf(name string, state route.State, snapshot bool, evicted, 
 	}
 }
 
+// levels are the levels that are drawn.
+var levels = []string{"", "", "standby", parked}
+
 // modelOf returns the model of a replica: "m" of a0, "n" of a1.
 func modelOf(name string) string { return string("mn"[name[1]-'0']) }
+
+// replicasOf returns the replicas of a model on all nodes.
+func replicasOf(model string) (all []string) {
+	for _, node := range names {
+		all = append(all, node+fmt.Sprint(strings.Index("mn", model)))
+	}
+	return all
+}
 
 func changed(had map[uint64]bool, snapshot bool, evicted, committed []uint64) map[uint64]bool {
 	if snapshot {
@@ -98,6 +110,7 @@ func (n *node) reportStatus(name string, term uint64) {
 	if rapid.IntRange(0, 2).Draw(n.w.T, "failed") == 0 {
 		s.Failure.Reason = rapid.SampledFrom([]Reason{NoMemory, WeightsDiffer}).Draw(n.w.T, "failure")
 	}
+	s.Level = rapid.SampledFrom(levels).Draw(n.w.T, "reported level")
 	n.local(Announcement{Statuses: []Status{s}}, func() []Effect { return n.m.StatusReported(s, n.w.now) })
 }
 
@@ -109,7 +122,8 @@ func (n *node) local(news Announcement, event func() []Effect) []Effect {
 
 func (n *node) changeReplica() {
 	name := n.name + rapid.SampledFrom([]string{"0", "1"}).Draw(n.w.T, "replica")
-	state := rapid.SampledFrom([]route.State{route.Serving, route.Serving, route.Draining, route.Loading}).
+	state := rapid.SampledFrom([]route.State{route.Serving, route.Serving, route.Suspended, route.Draining,
+		route.Loading}).
 		Draw(n.w.T, "state")
 	_, exists := n.truth.replicas[name]
 	n.report(name, state, !exists, n.blocks(0), n.blocks(0))
@@ -178,12 +192,16 @@ func (n *node) changeStore() {
 		rests := []schedule.Rest{schedule.Awake, schedule.Asleep, schedule.Stopped}
 		s.Rest = rapid.SampledFrom(rests).Draw(n.w.T, "rest")
 		s.Wakes = s.Rest != schedule.Stopped && rapid.Bool().Draw(n.w.T, "wakes")
-		s.Level = rapid.SampledFrom([]string{"", "", "standby", "parked"}).Draw(n.w.T, "level")
+		s.Level = rapid.SampledFrom(levels).Draw(n.w.T, "level")
+		s.Levels = rapid.MapOfN(rapid.SampledFrom(replicasOf(name)), rapid.SampledFrom(levels), 0, 2).Draw(n.w.T,
+			"single levels")
 		s.At = uint64(n.w.now.UnixMilli())
+		before := n.levels[name]
 		for id, r := range n.m.requests {
-			n.held[id] = n.held[id] || r.Model == name && s.Level != n.levels[name]
+			changed := s.Level != before.Level || !maps.Equal(s.Levels, before.Levels)
+			n.held[id] = n.held[id] || r.Model == name && changed
 		}
-		n.levels[name] = s.Level
+		n.levels[name] = s
 		n.do(nil, func() []Effect { return n.m.Stored(s, n.w.now) })
 	}
 }
@@ -209,6 +227,9 @@ func (n *node) route() {
 		Model: rapid.SampledFrom([]string{"m", "n"}).Draw(n.w.T, "model"), Prompt: []uint32{1, 2, 3},
 		Class: rapid.IntRange(1, 3).Draw(n.w.T, "class"), Wait: rapid.Bool().Draw(n.w.T, "wait"), Arrived: n.w.now,
 		Begun: rapid.Bool().Draw(n.w.T, "begun"),
+	}
+	if r.Begun && rapid.Bool().Draw(n.w.T, "has output") {
+		r.Revision = "x"
 	}
 	if rapid.Bool().Draw(n.w.T, "has a deadline") {
 		r.Deadline = n.w.now.Add(time.Duration(rapid.IntRange(0, 4).Draw(n.w.T, "seconds")) * time.Second)

@@ -44,6 +44,7 @@ func (m *Machine) Route(r Request, now time.Time) []Effect {
 	r.held = m.requests[r.ID].held
 	d := m.decide(r)
 	if m.answer(r, d, now) {
+		m.queue(m.waiting.Answered(now, r.ID), now)
 		return m.take()
 	}
 	if _, waits := m.requests[r.ID]; !waits {
@@ -71,7 +72,8 @@ func (m *Machine) decide(r Request) (d route.Decision) {
 	return d
 }
 
-// answer answers a request, which may wait, or reports false if it has to wait.
+// answer answers a request, which may wait, or reports false if it has to wait. The caller removes one that
+// waited from the queue.
 func (m *Machine) answer(r Request, d route.Decision, now time.Time) bool {
 	a := Answer{To: r.Session, ID: r.ID}
 	switch refusal, waits := m.unserved(r); {
@@ -85,9 +87,11 @@ func (m *Machine) answer(r Request, d route.Decision, now time.Time) bool {
 	default:
 		a.Refusal = refusal
 	}
+	if len(d.Candidates) == 0 { // a refusal, for which settle has not looked at the replicas
+		d = m.decide(r)
+	}
 	m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: a.Refusal, Cause: r.Cause})
 	m.emit(a)
-	m.queue(m.waiting.Answered(r.ID, now), now)
 	delete(m.requests, r.ID)
 	return true
 }

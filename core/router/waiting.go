@@ -13,15 +13,21 @@ const queueRetryAfter = time.Second
 // settle answers the waiting requests that need not wait any longer, in order. It is called after
 // each event that may change what the router answers.
 func (m *Machine) settle(now time.Time) []Effect {
+	var answered []string
 	for _, model := range m.waiting.Models() {
 		for _, id := range m.waiting.Waiting(model) {
 			r := m.requests[id]
-			var d route.Decision // without a replica, its cause is not logged again
+			var d route.Decision // without a replica, only a refusal needs one; see answer
 			if t := m.models[model]; t != nil && t.serves(r) {
 				d = m.decide(r)
 			}
-			m.answer(r, d, now)
+			if m.answer(r, d, now) {
+				answered = append(answered, id)
+			}
 		}
+	}
+	if len(answered) > 0 {
+		m.queue(m.waiting.Answered(now, answered...), now)
 	}
 	return m.take()
 }

@@ -41,7 +41,7 @@ type node struct {
 	watched  map[string]bool   // replicas of this node
 	kept     map[string]Status // by "model/replica" or deployment; zero for replicas
 	stored   map[string]bool
-	levels   map[string]string // of stored deployments
+	levels   map[string]Stored // the last change of each deployment, for its levels
 	held     map[string]bool   // requests that waited when a level was set
 	read     bool              // the store was read
 	synced   int               // number of ReportSynced effects

@@ -38,13 +38,16 @@ func TestInvariants(t *testing.T) {
 			},
 			"answer": func(*rapid.T) {
 				for _, model := range w.q.Models() {
-					for _, id := range w.q.Waiting(model) {
-						w.leave(id, w.q.Answered)
-					}
+					ids := w.q.Waiting(model)
+					ids = ids[:rapid.IntRange(1, len(ids)).Draw(t, "answered")]
+					w.leave(ids, func() []Effect { return w.q.Answered(w.now, ids...) })
 				}
 			},
-			"withdraw": func(*rapid.T) { w.leave(w.id(), w.q.Withdraw) },
-			"":         func(*rapid.T) { w.check() },
+			"withdraw": func(*rapid.T) {
+				id := w.id()
+				w.leave([]string{id}, func() []Effect { return w.q.Withdraw(id, w.now) })
+			},
+			"": func(*rapid.T) { w.check() },
 		}
 		for range 3 {
 			t.Repeat(actions)
@@ -78,9 +81,11 @@ func (w *world) ask(*rapid.T) {
 	w.do(w.q.Ask(r, w.now), r.ID, &r)
 }
 
-func (w *world) leave(id string, event func(string, time.Time) []Effect) {
-	delete(w.waiting, id)
-	w.do(event(id, w.now), "", nil)
+func (w *world) leave(ids []string, event func() []Effect) {
+	for _, id := range ids {
+		delete(w.waiting, id)
+	}
+	w.do(event(), "", nil)
 }
 
 func (w *world) tick(*rapid.T) {

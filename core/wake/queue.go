@@ -68,15 +68,20 @@ func (q *Queue) Ask(r Request, now time.Time) []Effect {
 	return q.take()
 }
 
-// Answered removes a request that the caller has answered.
-func (q *Queue) Answered(id string, now time.Time) []Effect { return q.leave(Answered, id, now) }
+// Answered removes requests that the caller has answered. Of several, it takes all at once: a report counts
+// those that still wait after the last one.
+func (q *Queue) Answered(now time.Time, ids ...string) []Effect {
+	return q.leave(Answered, now, ids...)
+}
 
 // Withdraw removes a request whose client has left.
-func (q *Queue) Withdraw(id string, now time.Time) []Effect { return q.leave(Withdrawn, id, now) }
+func (q *Queue) Withdraw(id string, now time.Time) []Effect { return q.leave(Withdrawn, now, id) }
 
-func (q *Queue) leave(kind Event, id string, now time.Time) []Effect {
-	if w := q.waiting[id]; w != nil {
-		q.fire(event{kind, now, w})
+func (q *Queue) leave(kind Event, now time.Time, ids ...string) []Effect {
+	for _, id := range ids {
+		if w := q.waiting[id]; w != nil {
+			q.fire(event{kind, now, w})
+		}
 	}
 	q.report(now)
 	return q.take()

@@ -6,8 +6,8 @@
 //	go run ./tools/mutate -seed 1 -n 60
 //
 // One pass without a change shows which runs reach which changes; each change is tried in those only, the
-// likely ones first, until one fails. If none does, the tests of the changed package are run. The files
-// themselves are not changed.
+// likely ones first, until one fails. If none does, the tests of the changed package are run. With -runs=false
+// only these are run, which takes minutes instead of hours. The files themselves are not changed.
 package main
 
 import (
@@ -38,6 +38,7 @@ type options struct {
 	only    []int
 	list    bool
 	own     bool
+	runs    bool
 	keep    bool
 	dir     string
 	workers int
@@ -51,6 +52,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", time.Minute, "processor `time` for the runs with one change")
 	flag.BoolVar(&o.list, "list", false, "list the changes and run nothing")
 	flag.BoolVar(&o.own, "own", true, "run the tests of a survivor's own package")
+	flag.BoolVar(&o.runs, "runs", true, "try the changes in the runs of the simulation")
 	flag.BoolVar(&o.keep, "keep", false, "keep what earlier builds of the tests have found")
 	flag.StringVar(&o.dir, "dir", ".bin/mutate", "`folder` for tests and for results, with which a later call goes on")
 	flag.IntVar(&o.workers, "p", 2, "`number` of changes that are tried at a time")

@@ -24,6 +24,7 @@ type outcome struct {
 	number int
 	course
 	reached bool
+	untried bool   // in the runs
 	own     string // test of the changed package that has found it
 }
 
@@ -40,6 +41,10 @@ func prepare(o options, queue []change) (m *measurement, err error) {
 	m.own = &own{dir: dir, changes: m.changes, built: make(map[string]*ownTest)}
 	if m.hash, err = hashOf(m.binary); err != nil {
 		return nil, err
+	}
+	if !o.runs {
+		m.state, err = readState(dir)
+		return m, err
 	}
 	if m.state, err = readState(dir); err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func (m *measurement) one(o options, n int) (r outcome, err error) {
 	if !ok && o.keep {
 		c, ok = s.found(r.change)
 	}
-	if !ok {
+	if r.untried = !ok && !o.runs; !ok && o.runs {
 		if c, err = try(m.binary, n, m.parts, o.limit); err != nil {
 			return r, err
 		}

@@ -61,6 +61,8 @@ func summary(w io.Writer, seed uint64, parts []part, all []outcome) {
 // differs says how the runs with a survivor differ from those without it.
 func (o outcome) differs() string {
 	switch {
+	case o.untried:
+		return "not tried"
 	case !o.reached:
 		return "not reached"
 	case !o.Differs:

@@ -36,13 +36,16 @@ type testCluster struct {
 	members  []*messages.Member
 	drop     func(to string, m proto.Message) bool // reports whether to drop a message; nil: none is
 	adapters func(model string, held []*messages.AdapterHeld) []proto.Message
+	listed   []*messages.ReplicaStarted // replicas that the group of every node lists
 }
 
 func play(t *testing.T) *testCluster {
 	w := &testCluster{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
 	w.client = testkit.NewPeer(t, w.sys, "client", nil)
 	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
-		return &messages.ListReplicasResult{}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return &messages.ListReplicasResult{Replicas: slices.Clone(w.listed)}
 	})
 	w.store = testkit.NewPeer(t, w.sys, "store", nil)
 	return w

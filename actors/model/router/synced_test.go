@@ -54,6 +54,33 @@ func TestOnSyncedCalledOnce(t *testing.T) {
 	})
 }
 
+// TestReplicasReportToRestartedRouter checks that a router that restarts asks the replicas that the group of
+// its node lists for their status. They announce themselves in answer.
+func TestReplicasReportToRestartedRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		w.replicas["m-0"] = testkit.NewPeer(t, w.sys, "m-0", nil)
+		w.listed = []*messages.ReplicaStarted{{
+			Replica: "m-0", Actor: &messages.ActorRef{Address: w.sys.Address(), Id: "m-0"},
+		}}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
+		a := w.start("a", crash.Middleware)
+		asked := func(times int) {
+			t.Helper()
+			w.pass(time.Second)
+			if n := len(testkit.Got[*messages.GetReplica](w.replicas["m-0"])); n != times {
+				t.Errorf("the replica was asked %d times, want %d", n, times)
+			}
+		}
+		asked(1)
+		w.client.Send(a.PID, &messages.GetClusterView{})
+		asked(2)
+		if crash.Crashed() != 1 {
+			t.Error("the router did not crash")
+		}
+	})
+}
+
 // startEmpty starts a router that has received no stored deployments.
 func (w *testCluster) startEmpty(name string, informed func()) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
