@@ -55,7 +55,7 @@ func adapterStats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse 
 // adapters must stay usable after restarts of the replicas.
 func TestAdaptersByName(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1])
 	conn := connect(t, nodes[1])
 	registerShipped(t, conn)
 	waitFor(t, "both nodes to know the adapters",
@@ -83,12 +83,15 @@ func TestAdaptersByName(t *testing.T) {
 		asked.Wait()
 	}
 	everything()
+	waitFor(t, "a request that is routed to a replica with its adapter", func() bool {
+		id := check(nodes[0], "psalms", "psalms", adapterGoldens(t, "psalms")[0])
+		why := answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions()[0]
+		if !strings.Contains(why.GetWhy(), "adapter psalms@") {
+			t.Fatal(why.GetWhy())
+		}
+		return strings.Contains(why.GetWhy(), "on its GPU")
+	})
 	waitFor(t, "the replicas to report their adapters", func() bool { return adapterStats(t, conn).GetOnGpu() >= 3 })
-	id := check(nodes[0], "psalms", "psalms", adapterGoldens(t, "psalms")[0])
-	why := answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions()[0]
-	if !strings.Contains(why.GetWhy(), "adapter psalms@") || !strings.Contains(why.GetWhy(), "on its GPU") {
-		t.Errorf("%s", why.GetWhy())
-	}
 	for name := range placements(t, nodes[0]) {
 		answer[messages.RestartReplicaResponse](t, conn, "troupe.v1.replicas.restart", `{"name":"`+name+`"}`)
 	}

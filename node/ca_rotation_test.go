@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -65,10 +66,8 @@ func TestCARotation(t *testing.T) {
 	certify(cas[0])
 	trust(cas[0])
 	all(func(dir, _ string) { putFile(t, filepath.Join(dir, "revoked"), "") })
-	logs := [2]*logged{{}, {}}
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		f := func(name string) string { return filepath.Join(dirs[i], name) }
-		c.Log = zerolog.New(logs[i])
 		id, err := security.Load(security.Files{
 			Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked"),
 		}, c.Log)
@@ -99,10 +98,11 @@ func TestCARotation(t *testing.T) {
 	}
 	checkConnected := func(when string) {
 		t.Helper()
-		at := placements(t, nodes[0])
-		if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
-			t.Fatalf("%s: replicas are at %v", when, at)
-		}
+		var at map[string]string
+		waitWithin(t, 2*time.Minute, when+": a replica on each node", func() bool {
+			at = placements(t, nodes[0])
+			return len(at) == 2 && at["kjv-0"] != at["kjv-1"]
+		})
 		for replica, node := range at {
 			from := nodes[0]
 			if node == "a" {
@@ -136,10 +136,8 @@ func TestCARotation(t *testing.T) {
 	if err := guest(cas[1]); err != nil {
 		t.Errorf("a client of the new CA: %v", err)
 	}
-	for i, n := range nodes {
-		if len(n.Backend().Members()) != 2 {
-			t.Errorf("%s knows %d members\n%s", n.Member().GetName(), len(n.Backend().Members()), logs[i])
-		}
+	for _, n := range nodes {
+		waitFor(t, n.Member().GetName()+" to know both members", func() bool { return len(n.Backend().Members()) == 2 })
 	}
 
 	file, _, err := security.Revoke(cas[1], "b")

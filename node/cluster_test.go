@@ -53,17 +53,21 @@ func kjvSpec(replicas uint32) *messages.DeploymentSpec {
 	}
 }
 
-// deploy deploys a model and waits until it serves.
-func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
+// deploy deploys a model and waits until it serves, as n and the others know it. A node knows of
+// changes elsewhere a moment later.
+func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec, others ...*node.Node) {
 	t.Helper()
 	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
-		d, err := n.Backend().Deployment(t.Context(), spec.GetName())
-		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
-			len(d.GetReplicas()) == int(spec.GetReplicas())
-	})
+	for _, n := range append(others, n) {
+		what := fmt.Sprintf("%d replicas of %s on %s", spec.GetReplicas(), spec.GetName(), n.Member().GetName())
+		waitFor(t, what, func() bool {
+			d, err := n.Backend().Deployment(t.Context(), spec.GetName())
+			return err == nil && d.GetRevision() > 0 && len(d.GetReplicas()) == int(spec.GetReplicas()) &&
+				d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		})
+	}
 }
 
 // placements returns the node of each replica of the model, by the replica's name.
@@ -84,7 +88,7 @@ func placements(t *testing.T, n *node.Node) map[string]string {
 // serves the model, even on a node without a replica.
 func TestAnyGatewayServes(t *testing.T) {
 	nodes := startCluster(t, 3, nil)
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1:]...)
 	at := placements(t, nodes[2])
 	if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
 		t.Errorf("replicas are at %v", at)
@@ -164,7 +168,7 @@ func TestRebalance(t *testing.T) {
 	alone := start(t, nil)
 	want := []string{stream(alone, 0), stream(alone, 1), stream(alone, 2)}
 	nodes := startCluster(t, 2, func(_ int, c *node.Config) { c.Middleware = paced })
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1])
 	drain := func(yes bool) {
 		t.Helper()
 		if _, err := nodes[0].Backend().DrainNode(t.Context(), "b", yes); err != nil {
@@ -261,7 +265,7 @@ func TestStopWithoutNATS(t *testing.T) {
 		c.NATSListen, c.Join, c.DrainTimeout = "", []string{server.URL()}, 10*time.Minute
 	})
 	server.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil || ctx.Err() != nil {
 		t.Errorf("%v, %v", err, ctx.Err())

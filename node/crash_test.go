@@ -116,9 +116,9 @@ func TestCrashesLoseNoToken(t *testing.T) {
 					t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 				}
 			}
-			if tc.crash.Crashed() < tc.crash.Times {
-				t.Errorf("%d crashes, want %d", tc.crash.Crashed(), tc.crash.Times)
-			}
+			waitFor(t, fmt.Sprint(tc.crash.Times, " crashes"), func() bool {
+				return tc.crash.Crashed() >= tc.crash.Times
+			})
 			loads := 0
 			for _, h := range n.Residency() {
 				loads += h.Loads()

@@ -51,7 +51,7 @@ func startDrain(t *testing.T, n *node.Node) (over func()) {
 // HTTP requests on the other node's replica, and that it gets no requests over NATS.
 func TestDrainServesOnOtherNodes(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1])
 	g := goldens(t)[0]
 	body := map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0}
 	checkCompletion := func(n *node.Node) {
@@ -64,7 +64,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 	}
 	over := startDrain(t, nodes[1])
 	waitFor(t, "the other node to know that b leaves", func() bool {
-		for _, m := range nodes[1].Backend().Members() {
+		for _, m := range nodes[0].Backend().Members() {
 			if m.GetName() == "b" {
 				return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 			}
@@ -99,7 +99,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 // TestStopKeepsPortOpen checks that a stopping node refuses requests but answers probes until its
 // last stream has ended with its golden output. It closes idle connections.
 func TestStopKeepsPortOpen(t *testing.T) {
-	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
+	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = 10 * time.Minute })
 	g := goldens(t)[0]
 	idle, err := net.Dial("tcp", n.HTTPAddr())
 	if err != nil {
@@ -156,7 +156,7 @@ func TestStopKeepsPortOpen(t *testing.T) {
 
 // TestStopFinishesNATSRequests checks that a stopping node finishes requests over NATS.
 func TestStopFinishesNATSRequests(t *testing.T) {
-	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
+	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = 10 * time.Minute })
 	g := goldens(t)[0]
 	conn, err := nats.Connect(n.NATSURL())
 	if err != nil {

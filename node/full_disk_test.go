@@ -62,17 +62,17 @@ func TestFullDisk(t *testing.T) {
 		nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
 		return len(nodes) == 1 && nodes[0].GetDisk().GetStopped()
 	})
-	code, body := readiness(t, n)
-	if code != http.StatusServiceUnavailable || !strings.Contains(body, `"causes":["disk"]`) {
-		t.Errorf("%d %s", code, body)
-	}
-	list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
-	if d := list.GetNodes()[0].GetDisk(); d.GetFolder() != dir || !d.GetLow() ||
-		d.GetFreeBytes() >= d.GetNeededBytes() ||
-		!strings.Contains(d.GetDetail(), "32 MiB missing") ||
-		list.GetStore().GetReason() != messages.Reason_REASON_NO_SPACE {
-		t.Errorf("%v, %v", d, list.GetStore())
-	}
+	waitFor(t, "/ready to report the disk", func() bool {
+		code, body := readiness(t, n)
+		return code == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["disk"]`)
+	})
+	waitFor(t, "nodes.list to report the disk", func() bool {
+		list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
+		d := list.GetNodes()[0].GetDisk()
+		return d.GetFolder() == dir && d.GetLow() && d.GetFreeBytes() < d.GetNeededBytes() &&
+			strings.Contains(d.GetDetail(), "32 MiB missing") &&
+			list.GetStore().GetReason() == messages.Reason_REASON_NO_SPACE
+	})
 	refused := refusalOf(t, request(t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`))
 	if refused.GetReason() != messages.Reason_REASON_NO_SPACE || !strings.Contains(refused.GetError(), dir) {
 		t.Errorf("%v", refused)
@@ -89,19 +89,24 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("a request: %d %s", code, body)
 	}
 
-	log := &logBuffer{}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	log := &logged{}
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err = node.Start(ctx, node.Config{
-		Name: "b", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", Join: []string{url}, Version: "0.0.0",
-		Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.New(log),
-	})
+	started := make(chan error, 1)
+	go func() {
+		_, err := node.Start(ctx, node.Config{
+			Name: "b", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", Join: []string{url}, Version: "0.0.0",
+			Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.New(log),
+		})
+		started <- err
+	}()
 	why := "node a: data folder " + dir + " has 0 B free and needs 32 MiB"
-	if err == nil || !strings.Contains(err.Error(), why) {
+	waitFor(t, "a starting node to log why it waits", func() bool {
+		return strings.Contains(log.String(), "waiting for the store") && strings.Contains(log.String(), why)
+	})
+	cancel()
+	if err := <-started; err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("a waiting node: %v, want %q in it", err, why)
-	}
-	if text := log.take(); !strings.Contains(text, "waiting for the store") || !strings.Contains(text, why) {
-		t.Errorf("its log: %s", text)
 	}
 
 	if wait, err := time.ParseDuration(cmp.Or(os.Getenv(fullFor), "0s")); err != nil {
@@ -122,10 +127,11 @@ func TestFullDisk(t *testing.T) {
 		d, err := n.Backend().Deployment(t.Context(), "kjv")
 		return err == nil && len(d.GetReplicas()) == 2
 	})
-	list = answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
-	if d := list.GetNodes()[0].GetDisk(); d.GetLow() || d.GetStopped() {
-		t.Errorf("%v", d)
-	}
+	waitFor(t, "enough space to be reported", func() bool {
+		list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
+		d := list.GetNodes()[0].GetDisk()
+		return !d.GetLow() && !d.GetStopped()
+	})
 }
 
 // TestStartOnFullDisk checks that a node on a full disk does not start, and that its error states

@@ -20,7 +20,7 @@ func TestDeployGoneFolder(t *testing.T) {
 	if !ok {
 		t.Fatal(want)
 	}
-	revision := modelOf(t, conn).GetSpec().GetRevisionDigest()
+	revision := revisionOf(t, conn)
 	path := filepath.Join(dir, "model.safetensors")
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 			open := sync.OnceFunc(func() { close(held.pass) })
 			t.Cleanup(open) // before the nodes stop
 			spec := kjvSpec(1)
-			deploy(t, nodes[0], spec)
+			deploy(t, nodes[0], spec, nodes[1])
 			conn := connect(t, nodes[0])
 			answer := make(chan *nats.Msg, 1)
 			go func() {
@@ -85,19 +85,21 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 			case <-t.Context().Done():
 				t.Fatal("the folder was not read")
 			}
-			before := memberIDs(t, conn)
-			awaitRenewals(t, conn, 3)
-			for _, n := range nodes {
-				checkAlive(t, n)
-				c := complete(t, n, map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 8})
-				if len(c.Choices) != 1 {
-					t.Errorf("%s: %+v", n.Member().GetName(), c)
+			// On a busy machine a member may expire once for another reason. One that waits for the
+			// folder is never renewed.
+			waitFor(t, "renewals of the same members", func() bool {
+				before := memberIDs(t, conn)
+				awaitRenewals(t, conn, 3)
+				for _, n := range nodes {
+					checkAlive(t, n)
+					c := complete(t, n, map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 8})
+					if len(c.Choices) != 1 {
+						t.Errorf("%s: %+v", n.Member().GetName(), c)
+					}
 				}
-			}
-			awaitRenewals(t, conn, 3)
-			if after := memberIDs(t, conn); after != before || strings.Count(after, ",") != len(nodes) {
-				t.Errorf("members before: %s, after: %s", before, after)
-			}
+				awaitRenewals(t, conn, 3)
+				return memberIDs(t, conn) == before && strings.Count(before, ",") == len(nodes)
+			})
 			open()
 			if m := <-answer; m == nil || m.Header.Get("Nats-Service-Error") != "" {
 				t.Errorf("the deployment ends with %v", m)

@@ -29,6 +29,7 @@ func faultOf(t *testing.T, n *node.Node) (all []*messages.ReplicaStatus, faulty 
 // TestHungStep checks that streams continue elsewhere with the same tokens when a step of their
 // replica hangs, that the replica gets no further requests, and that it returns once its step ends.
 func TestHungStep(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var hangs atomic.Bool
 	release := make(chan struct{})
 	inject := func(string) error {
@@ -41,7 +42,7 @@ func TestHungStep(t *testing.T) {
 		c.Devices = []host.Config{{Index: 0, MemoryBytes: 256 << 20, Inject: inject},
 			{Index: 1, MemoryBytes: 256 << 20}}
 		c.Deployments = []*messages.DeploymentSpec{kjvSpec(2)}
-		c.Watch = &core.Watch{StepTimeout: 2 * time.Second, HungTimeout: time.Hour}
+		c.Watch = &core.Watch{StepTimeout: 10 * time.Second, HungTimeout: time.Hour}
 	})
 	awaitServing(t, n, 1, 1)
 	want := completeStreams(t, n)
@@ -52,7 +53,8 @@ func TestHungStep(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	_, faulty := faultOf(t, n)
+	var faulty *messages.ReplicaStatus
+	waitFor(t, "a faulty replica", func() bool { _, faulty = faultOf(t, n); return faulty != nil })
 	if faulty.GetGpu() != "gpu-0" || faulty.GetHungSteps() != 1 || faulty.GetFault().GetFinal() {
 		t.Fatalf("the faulty replica: %v", faulty)
 	}

@@ -83,7 +83,7 @@ func completeWithKeyUntil(ctx context.Context, t *testing.T, n *node.Node, key s
 // that keys.list shows it without secrets.
 func TestLimitsAreClusterWide(t *testing.T) {
 	nodes := startCluster(t, 2, withKeys(t, "requests_per_minute: 2, tokens_per_minute: 1000"))
-	deploy(t, nodes[0], kjvSpec(1))
+	deploy(t, nodes[0], kjvSpec(1), nodes[1])
 	small := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 2, "ignore_eos": true}
 	for range 2 {
 		if res, text := completeWithKey(t, nodes[0], annKey, small); res.StatusCode != http.StatusOK {
@@ -130,16 +130,16 @@ func TestLimitsAreClusterWide(t *testing.T) {
 // TestFloodDoesNotStarveOtherKeys checks that a request is served while the requests of another key
 // fill batch and queue.
 func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
-	nodes := startCluster(t, 1, withKeys(t, ""))
-	spec := kjvSpec(1)
-	spec.MaxSequences, spec.MaxWaiting = new(uint32(8)), new(uint32(64))
-	deploy(t, nodes[0], spec)
+	n, gate := startGated(t, 4, func(c *node.Config) {
+		withKeys(t, "")(0, c)
+		withLimits(8, 64, 0)(c)
+	})
 	var flood sync.WaitGroup
 	var done atomic.Int32
 	ctx, leave := context.WithCancel(t.Context())
 	for range 8 {
 		flood.Go(func() {
-			completeWithKeyUntil(ctx, t, nodes[0], annKey, map[string]any{
+			completeWithKeyUntil(ctx, t, n, annKey, map[string]any{
 				"model":       "kjv",
 				"prompt":      "In",
 				"max_tokens":  300,
@@ -152,14 +152,22 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 	}
 	defer flood.Wait()
 	defer leave() // the rest of the flood checks nothing
-	waitFor(t, "the flood to fill batch and queue", func() bool {
-		d, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
-		return err == nil && d.GetReplicas()[0].GetRunning() == 8 && d.GetReplicas()[0].GetWaiting() >= 40
-	})
-	if res, text := completeWithKey(t, nodes[0], kimKey,
-		map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", res.StatusCode, text)
+	gate.await(t)
+	queued := func(sequences uint32) func() bool {
+		return func() bool { r := replica(t, n, "kjv"); return r.GetRunning()+r.GetWaiting() == sequences }
 	}
+	waitFor(t, "the flood to fill batch and queue", queued(64))
+	other := make(chan struct{})
+	go func() {
+		defer close(other)
+		if res, text := completeWithKey(t, n, kimKey,
+			map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", res.StatusCode, text)
+		}
+	}()
+	waitFor(t, "the other request to arrive", queued(65))
+	gate.open()
+	<-other
 	if n := done.Load(); n > 0 {
 		t.Errorf("%d of 8 requests of the flood were served before the other", n)
 	}

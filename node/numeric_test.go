@@ -100,10 +100,8 @@ func TestNaNInAdapter(t *testing.T) {
 		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(),
 			"adapter broken@1 of model kjv at ")
 	})
-	if want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`; !strings.Contains(scrape(t,
-		n), want) {
-		t.Errorf("the metrics lack %s", want)
-	}
+	want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`
+	waitFor(t, want, func() bool { return strings.Contains(scrape(t, n), want) })
 }
 
 // TestInfinityInModel checks that a request to a model with an infinite weight fails with status

@@ -37,11 +37,11 @@ func TestParkReplica(t *testing.T) {
 		_, weights := hostCache(t, conn)
 		return len(modelOf(t, conn).GetReplicas()) == 1 && len(weights) == 1 && len(weights[0].GetUsers()) == 1
 	})
-	m := modelOf(t, conn)
-	if !strings.Contains(m.GetDetail(), "parked: kjv-1") || !serve("kjv-0")() ||
-		m.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
-		t.Errorf("%v", m)
-	}
+	waitFor(t, "the model to be ready with one parked", func() bool {
+		m := modelOf(t, conn)
+		return strings.Contains(m.GetDetail(), "parked: kjv-1") && serve("kjv-0")() &&
+			m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+	})
 	if got, ok := greedyText(t, n); !ok || got != want {
 		t.Errorf("with one parked: %q, want %q", got, want)
 	}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,7 +42,7 @@ func recordEvents(t *testing.T, conn *nats.Conn, subject string) *recorded {
 		defer r.mu.Unlock()
 		r.events = append(r.events, m.Subject+" "+string(m.Data))
 	})
-	if err != nil {
+	if err := errors.Join(err, conn.Flush()); err != nil { // commands may take another connection
 		t.Fatal(err)
 	}
 	return r
@@ -86,6 +87,16 @@ func modelOf(t *testing.T, conn *nats.Conn) *messages.DeploymentStatus {
 	return answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
 }
 
+// revisionOf returns the digest of the deployed revision, which is stored after the first load.
+func revisionOf(t *testing.T, conn *nats.Conn) (revision string) {
+	t.Helper()
+	waitFor(t, "the digests", func() bool {
+		revision = modelOf(t, conn).GetSpec().GetRevisionDigest()
+		return revision != ""
+	})
+	return revision
+}
+
 // park parks the model and waits until it is.
 func park(t *testing.T, conn *nats.Conn) {
 	t.Helper()
@@ -120,11 +131,11 @@ func TestParkedModelNeedsNoFiles(t *testing.T) {
 		t.Fatalf("before: %s", want)
 	}
 	park(t, conn)
-	cache, _ := hostCache(t, conn)
-	if len(cache.GetImages()) != 1 || cache.GetPinnedBytes() == 0 || cache.GetUsedBytes() != cache.GetPinnedBytes() ||
-		cache.GetImages()[0].GetModel() != "kjv" {
-		t.Errorf("host cache of a parked model: %v", cache)
-	}
+	waitFor(t, "its pinned image", func() bool {
+		cache, _ := hostCache(t, conn)
+		return len(cache.GetImages()) == 1 && cache.GetPinnedBytes() > 0 &&
+			cache.GetUsedBytes() == cache.GetPinnedBytes() && cache.GetImages()[0].GetModel() == "kjv"
+	})
 	tree := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"format": "text"}`).GetText()
 	if !regexp.MustCompile(`(?m)image-[0-9a-f]{12} +weights kjv +parked, [\d.]+ MiB$`).MatchString(tree) {
 		t.Errorf("no image in the tree:\n%s", tree)
@@ -143,9 +154,7 @@ func TestParkedModelNeedsNoFiles(t *testing.T) {
 		cache, _ := hostCache(t, conn)
 		return len(cache.GetImages()) == 1 && cache.GetPinnedBytes() == 0
 	})
-	if !events.have("weights.parked") || !events.have("from host cache") {
-		t.Errorf("events: %v", events.all())
-	}
+	waitFor(t, "the events", func() bool { return events.have("weights.parked") && events.have("from host cache") })
 }
 
 // TestParkWithoutRoom checks that a model that does not fit the host cache goes cold, that this is
@@ -164,9 +173,7 @@ func TestParkWithoutRoom(t *testing.T) {
 	if got, ok := greedyText(t, n); !ok || got != want {
 		t.Errorf("after: %q, want %q", got, want)
 	}
-	if !events.have("from disk") {
-		t.Errorf("events: %v", events.all())
-	}
+	waitFor(t, "the event of the load", func() bool { return events.have("from disk") })
 }
 
 // TestReplacedFolderIsNotMixed checks that files that replace those of a parked model are not mixed with
@@ -176,7 +183,7 @@ func TestReplacedFolderIsNotMixed(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Deployments[0].Path, c.WeightsHostBytes = dir, 64<<20 })
 	conn := connect(t, n)
 	want, _ := greedyText(t, n)
-	revision := modelOf(t, conn).GetSpec().GetRevisionDigest()
+	revision := revisionOf(t, conn)
 	park(t, conn)
 	path := filepath.Join(dir, "model.safetensors")
 	b, err := os.ReadFile(path)

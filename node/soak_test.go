@@ -52,7 +52,7 @@ func TestSoak(t *testing.T) {
 	}
 	const warmUp, most = 5_000, 5_000_000
 	nodes := startCluster(t, 2, nil)
-	deploy(t, nodes[0], kjvSpec(1)) // one of the two gateways reaches it over the network
+	deploy(t, nodes[0], kjvSpec(1), nodes[1]) // one of the two gateways reaches it over the network
 	body := []byte(`{"model":"kjv","prompt":[0],"max_tokens":1,"temperature":0}`)
 	var before footprint
 	for i := range total {

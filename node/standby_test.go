@@ -44,14 +44,12 @@ func TestStandby(t *testing.T) {
 	waitFor(t, "the level standby", func() bool {
 		return model().GetState() == messages.DeploymentState_DEPLOYMENT_STATE_STANDBY && kv() < had
 	})
-	weights, r := device().GetWeights(), replica(t, n, "kjv")
-	if len(weights) != 1 || weights[0].GetLevel() != messages.Level_LEVEL_STANDBY ||
-		fmt.Sprint(weights[0].GetUsers()) != "[kjv-0]" {
-		t.Errorf("%v", weights)
-	}
-	if r.GetLevel() != messages.Level_LEVEL_STANDBY || r.GetState() != messages.ReplicaState_REPLICA_STATE_STANDBY {
-		t.Errorf("%v", r)
-	}
+	waitFor(t, "the level of the weights and of the replica", func() bool {
+		weights, r := device().GetWeights(), replica(t, n, "kjv")
+		return len(weights) == 1 && weights[0].GetLevel() == messages.Level_LEVEL_STANDBY &&
+			fmt.Sprint(weights[0].GetUsers()) == "[kjv-0]" && r.GetLevel() == messages.Level_LEVEL_STANDBY &&
+			r.GetState() == messages.ReplicaState_REPLICA_STATE_STANDBY
+	})
 	text := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"format": "text"}`).GetText()
 	if !strings.Contains(text, "standby, ") || !strings.Contains(text, ", used by kjv-0") {
 		t.Errorf("%s", text)
@@ -144,11 +142,11 @@ func TestStandbyOfOneReplica(t *testing.T) {
 		list := answer[messages.ListReplicasResponse](t, conn, "troupe.v1.replicas.list", `{}`).GetReplicas()
 		return len(list) == 2 && list[1].GetIncarnation() == 2 && list[1].GetLevel() == messages.Level_LEVEL_STANDBY
 	})
-	d := answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
-	if d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY ||
-		d.GetDetail() != "1 of 2 replicas are to be on standby" {
-		t.Errorf("%v", d)
-	}
+	waitFor(t, "the model to be ready with one on standby", func() bool {
+		d := answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
+		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+			d.GetDetail() == "1 of 2 replicas are to be on standby"
+	})
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 2})
 	if body := getBody(t, n, "/ready?model=kjv"); !strings.Contains(body, `"state":"ready"`) {
 		t.Errorf("/ready: %s", body)

@@ -32,6 +32,21 @@ func goroutinesOf() (all []string) {
 	return all
 }
 
+// awaitGoroutines waits until no more goroutines run a node's code than before.
+func awaitGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+		left := goroutinesOf()
+		if len(left) <= before {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines still run, before there were %d:\n%s", len(left), before,
+				strings.Join(left, "\n\n"))
+		}
+	}
+}
+
 // stopless has the steps that have nothing to stop.
 var stopless = []string{
 	"software devices", "secret", "backend", "join", "routes", "control service", "deployments", "adapters", "requests",
@@ -72,16 +87,7 @@ func TestStartFails(t *testing.T) {
 			if want := fmt.Sprintf(`"step":%q,"message":"start failed`, name); !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %s:\n%s", want, log)
 			}
-			var left []string
-			for end := time.Now().Add(5 * time.Second); ; <-time.After(10 * time.Millisecond) {
-				if left = goroutinesOf(); len(left) <= before {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("%d goroutines still run, before there were %d:\n%s", len(left), before,
-						strings.Join(left, "\n\n"))
-				}
-			}
+			awaitGoroutines(t, before)
 		})
 	}
 }
@@ -98,9 +104,5 @@ func TestStartCancelled(t *testing.T) {
 	if _, err := node.Start(ctx, cfg); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for end := time.Now().Add(5 * time.Second); len(goroutinesOf()) > before; <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("goroutines still run:\n%s", strings.Join(goroutinesOf(), "\n\n"))
-		}
-	}
+	awaitGoroutines(t, before)
 }

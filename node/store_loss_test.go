@@ -55,7 +55,7 @@ func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (rele
 // all of its content.
 func TestStoreDeleted(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
-	deploy(t, nodes[0], kjvSpec(1))
+	deploy(t, nodes[0], kjvSpec(1), nodes[1])
 	adapters := filepath.Join(testkit.Model(), "adapters")
 	adapter, err := nodes[0].Backend().RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
 		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")},
@@ -128,13 +128,12 @@ func TestStoreDeleted(t *testing.T) {
 		t.Errorf("revision %d after %d, %v", e.Revision(), before.GetRevision(), err)
 	}
 	for _, n := range nodes {
-		if got := n.Backend().Adapters("kjv"); len(got) != 1 || got[0].GetRevision() != adapter.GetRevision() {
-			t.Errorf("adapters %v, want revision %d", got, adapter.GetRevision())
-		}
-		s, err := n.Backend().NodeStatus(t.Context())
-		if err != nil || s.GetDraining() != (s.GetMember().GetName() == "b") {
-			t.Errorf("%v, %v", s, err)
-		}
+		waitFor(t, "the adapter and the drained node", func() bool {
+			all := n.Backend().Adapters("kjv")
+			s, err := n.Backend().NodeStatus(t.Context())
+			return len(all) == 1 && all[0].GetRevision() == adapter.GetRevision() &&
+				err == nil && s.GetDraining() == (s.GetMember().GetName() == "b")
+		})
 	}
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("not ready")
 	}
 	n := start(t, func(c *node.Config) { c.NATSListen, c.Join = "", []string{s.ClientURL()} })

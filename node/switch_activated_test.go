@@ -59,7 +59,7 @@ func TestSwitchFailsAfterActivation(t *testing.T) {
 			levels() == "kjv-0 SERVING, other-0 SUSPENDING"
 	})
 	answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "other"}`)
-	m, err := inbox.NextMsg(20 * time.Second)
+	m, err := inbox.NextMsg(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,8 @@ func TestSwitchFailsAfterActivation(t *testing.T) {
 		t.Errorf("the sequence that ran during the switch: %d", status)
 	}
 	done := answer[messages.SwitchGpuResponse](t, conn, "troupe.v1.gpus.switch", toKjv).GetSwitch()
-	if done.GetFailure() != "" || levels() != "kjv-0 SERVING, other-0 STANDBY" {
-		t.Errorf("%v, %s", done, levels())
+	if done.GetFailure() != "" {
+		t.Errorf("%v", done)
 	}
+	waitFor(t, "the switch to be reported", func() bool { return levels() == "kjv-0 SERVING, other-0 STANDBY" })
 }

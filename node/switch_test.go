@@ -44,9 +44,7 @@ func TestSwitchGpu(t *testing.T) {
 		done.GetMetrics().GetSource() != "device" || done.GetMetrics().GetBytes() != 0 {
 		t.Errorf("%v", done)
 	}
-	if got := levels(); got != "kjv-0 STANDBY, other-0 ACTIVE" {
-		t.Errorf("%s", got)
-	}
+	waitFor(t, "the levels", func() bool { return levels() == "kjv-0 STANDBY, other-0 ACTIVE" })
 	waitFor(t, "the event", func() bool {
 		m, err := events.NextMsg(time.Second)
 		return err == nil && strings.HasSuffix(m.Subject, "gpu.switched") &&
@@ -88,8 +86,9 @@ func TestSwitchGpu(t *testing.T) {
 	if m, err := inbox.NextMsg(time.Minute); err != nil || m.Header.Get("Nats-Service-Error") != "" {
 		t.Errorf("%v %v", m, err)
 	}
-	if got := levels(); got != "kjv-0 ACTIVE, other-0 STANDBY" || device().GetSwitch().GetMetrics().GetDrain() == nil {
-		t.Errorf("%s, %v", got, device().GetSwitch())
+	waitFor(t, "the levels", func() bool { return levels() == "kjv-0 ACTIVE, other-0 STANDBY" })
+	if device().GetSwitch().GetMetrics().GetDrain() == nil {
+		t.Errorf("%v", device().GetSwitch())
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 2})
 

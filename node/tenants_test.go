@@ -219,7 +219,7 @@ func TestTenantsAcrossNodes(t *testing.T) {
 func TestTenantsAreRoutedApart(t *testing.T) {
 	keys, _ := withTenantKeys(t)
 	nodes := startCluster(t, 2, func(_ int, c *node.Config) { keys(c) })
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1])
 	conn, prompt := connect(t, nodes[0]), strings.Repeat(system, 3)
 	explained := func(id string) (cached uint32) { // maximum of all candidates
 		for _, d := range answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions() {

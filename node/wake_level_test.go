@@ -62,9 +62,10 @@ func TestRequestsWakeLevels(t *testing.T) {
 			return in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP)() && replica(t, n, "kjv") == nil
 		})
 		park(t, conn)
-		if cache, weights := hostCache(t, conn); cache.GetPinnedBytes() == 0 || len(weights) > 0 {
-			t.Errorf("%v, %v", cache, weights)
-		}
+		waitFor(t, "its pinned image", func() bool {
+			cache, weights := hostCache(t, conn)
+			return cache.GetPinnedBytes() > 0 && len(weights) == 0
+		})
 		wake()
 		if got, ok := greedyText(t, n); !ok || got != want {
 			t.Errorf("asleep and parked: %q, want %q", got, want)

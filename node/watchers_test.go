@@ -31,7 +31,7 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 // remote replicas as before.
 func TestRequestsLeaveNoWatchers(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
-	deploy(t, nodes[0], kjvSpec(2))
+	deploy(t, nodes[0], kjvSpec(2), nodes[1])
 	ask := func() {
 		for _, n := range nodes {
 			if status, body := post(t, n, "/v1/completions",

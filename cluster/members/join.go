@@ -24,6 +24,14 @@ func idOf(m *messages.Member) string {
 // If a live member has another wire version, it returns ErrWireVersion. Finding that out takes up to
 // Grace.
 func (m *Members) Join(ctx context.Context, address string) error {
+	if err := m.join(ctx, address); err != nil {
+		return err
+	}
+	m.renewNow() // after writeMu is unlocked: whether the renewal has to wait for it must not depend on speed
+	return nil
+}
+
+func (m *Members) join(ctx context.Context, address string) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
 	if m.address != "" {
@@ -40,7 +48,6 @@ func (m *Members) Join(ctx context.Context, address string) error {
 	m.mu.Lock()
 	m.health.disconnected(m.now())
 	m.mu.Unlock()
-	m.renewNow()
 	return nil
 }
 

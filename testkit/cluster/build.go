@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"troupe/testkit"
 )
 
@@ -51,17 +53,35 @@ func build(pkg string) (string, error) {
 		b.dir, b.paths = dir, map[string]string{}
 	}
 	path = filepath.Join(b.dir, path)
-	args := []string{"build", "-o", path}
-	if raceEnabled && pkg == nodePackage {
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, pkg)...)
-	cmd.Dir = testkit.Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	if err := link(pkg, path); err != nil {
+		return "", err
 	}
 	b.paths[pkg] = path
 	return path, nil
+}
+
+// link puts a command's binary at path. It uses go run, whose binaries are in the build cache, and not
+// go build, which would link the node again for each package of tests. Packages that are tested at the
+// same time take turns, so that the first one links for all.
+func link(pkg, path string) error {
+	lock, err := os.Open(testkit.Root()) // go itself locks go.mod
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // unlocks
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	args := []string{"run", "-exec", "cp"} // copies the binary instead of running it
+	if raceEnabled && pkg == nodePackage {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, pkg, path)...)
+	cmd.Dir = testkit.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
 }
 
 // Build builds all binaries, so that building does not count towards the timeouts of starts.

@@ -39,17 +39,15 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("change without quorum: %v", err)
 	}
-	res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"quorum"`) {
-		t.Errorf("%d %s, %v", res.StatusCode, body, err)
-	}
-	if err := res.Body.Close(); err != nil {
-		t.Error(err)
-	}
+	until(t, "/ready to report the lost quorum", func() bool {
+		res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return err == nil && res.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(body), `"quorum"`)
+	})
 
 	for _, n := range c.Nodes[1:] {
 		if err := n.Start(cluster.TestContext(t, time.Minute)); err != nil {
@@ -59,8 +57,12 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := c.Model(t.Context(), cluster.ModelName); err != nil || m.GetSpec().GetReplicas() != 1 {
-		t.Errorf("%d replicas requested, %v", m.GetSpec().GetReplicas(), err)
-	}
+	until(t, "the model, with one replica", func() bool {
+		m, err := c.Model(t.Context(), cluster.ModelName)
+		if err == nil && m.GetSpec().GetReplicas() != 1 {
+			t.Fatalf("%d replicas requested", m.GetSpec().GetReplicas())
+		}
+		return err == nil
+	})
 	until(t, "an accepted change", func() bool { return scale(2) == nil })
 }
