@@ -34,7 +34,8 @@ func ReadAll(ctx context.Context, c bucket.Client, name string) (
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != ""}
+		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != "",
+			Stored: msg.Time}
 	}
 	return keys, last, failed, nil
 }
@@ -123,6 +124,9 @@ func (s *Store) deleteDamaged(
 	s.reportState(true, "bucket "+Bucket+" is damaged ("+why+"); restoring it from the copy and the nodes' memory")
 	s.mirror.load(known.Keys, known.Revision, known.Created)
 	s.mirror.load(have, last, known.Created)
+	if later := s.mirror.overtake(have); len(later) > 0 {
+		s.log.Warn().Strs("keys", later).Msg("store was changed after it lost revisions; keeping the later changes")
+	}
 	err := s.local.save(ctx)
 	if err == nil {
 		err = s.client.Delete(ctx, Bucket)

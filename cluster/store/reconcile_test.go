@@ -2,8 +2,10 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -157,6 +159,43 @@ func TestWriteToRolledBackBucket(t *testing.T) {
 	unknown("a deletion", n.Delete(t.Context(), "a"))
 	expectReplicas(t, n, "a", 2)
 	expectReplicas(t, n, "b", 1)
+}
+
+// TestLaterChangeOutranksLostRevision checks that a change that a node made after the bucket lost revisions,
+// which the node had not seen, is not replaced by them.
+func TestLaterChangeOutranksLostRevision(t *testing.T) {
+	s, _ := open(t)
+	n, late := openWithCopy(t, s, t.TempDir()), second(t, s)
+	for _, name := range []string{"changed", "deleted", "unchanged", "unknown"} {
+		put(t, n, name, 1)
+	}
+	lose := func(name string, stored time.Time) { // a later revision that the bucket lacks
+		n.mirror.put(deployments+name, entry{value: fmt.Appendf(nil, `{"name":%q,"replicas":2}`, name),
+			revision: n.mirror.lastRevision() + 10, stored: stored})
+	}
+	now := time.Now()
+	lose("changed", now.Add(-time.Minute))
+	lose("deleted", now.Add(-time.Minute))
+	lose("unchanged", now.Add(time.Minute)) // since its last revision that the bucket has
+	lose("unknown", time.Time{})
+	put(t, late, "changed", 3)
+	put(t, late, "unknown", 3)
+	if err := late.Delete(t.Context(), "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*Store{n, late} {
+		if err := node.ensureRestored(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, node := range []*Store{n, late} {
+		expectReplicas(t, node, "changed", 3)
+		expectReplicas(t, node, "deleted", 0)
+		expectReplicas(t, node, "unchanged", 2)
+		expectReplicas(t, node, "unknown", 2) // it cannot be known which is later
+	}
+	put(t, late, "changed", 4)
+	expectReplicas(t, n, "changed", 4)
 }
 
 // TestCopyOfAnotherCluster checks that a node that moves to another cluster does not bring its

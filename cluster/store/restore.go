@@ -129,7 +129,7 @@ func (s *Store) restore(ctx context.Context, key string, h entry) (wrote bool, e
 			from, err := strconv.ParseUint(now.Header.Get(restoredFrom), 10, 64)
 			if over = now.Sequence; err != nil || from >= h.revision {
 				s.mirror.replace(key, entry{value: now.Data, revision: now.Sequence,
-					deleted: now.Header.Get(operationHeader) != ""})
+					deleted: now.Header.Get(operationHeader) != "", stored: now.Time})
 				return false, nil
 			}
 		}
