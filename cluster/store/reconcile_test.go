@@ -2,10 +2,8 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -111,91 +109,6 @@ func TestCopyRestoresBucketBehindIt(t *testing.T) {
 		back.pendingEvents[1].kind != "store.restored" {
 		t.Errorf("pending events: %v", back.pendingEvents)
 	}
-}
-
-// TestRunningNodeRestoresRolledBackBucket checks that a running node restores revisions that the
-// server has lost.
-func TestRunningNodeRestoresRolledBackBucket(t *testing.T) {
-	s, _ := open(t)
-	n := openWithCopy(t, s, t.TempDir())
-	put(t, n, "a", 1)
-	last := n.mirror.lastRevision() + 10
-	n.mirror.put(deployments+"b", entry{value: []byte(`{"name":"b","replicas":2}`), revision: last})
-	if err := n.ensureRestored(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	expectReplicas(t, n, "a", 1)
-	expectReplicas(t, n, "b", 2)
-	if revision := put(t, n, "a", 3); revision <= last {
-		t.Errorf("revision %d after %d", revision, last)
-	}
-}
-
-// TestWriteToRolledBackBucket checks that a change is not confirmed that the restored revisions would
-// replace, and that it succeeds afterwards.
-func TestWriteToRolledBackBucket(t *testing.T) {
-	unknown := func(what string, err error) {
-		t.Helper()
-		if f := (Failure{}); !errors.As(err, &f) || f.GetReason() != messages.Reason_REASON_OUTCOME_UNKNOWN {
-			t.Errorf("%s in a bucket that lost its last revisions: %v", what, err)
-		}
-	}
-	lose := func(n *Store) { // a later revision of a key that the bucket lacks
-		last := n.mirror.lastRevision() + 10
-		n.mirror.put(deployments+"a", entry{value: []byte(`{"name":"a","replicas":2}`), revision: last})
-	}
-	s, _ := open(t)
-	n := openWithCopy(t, s, t.TempDir())
-	at := put(t, n, "a", 1)
-	put(t, n, "b", 1)
-	lose(n)
-	_, err := n.Put(t.Context(), &messages.DeploymentSpec{Name: "a", Replicas: new(uint32(3))}, at)
-	unknown("a change", err)
-	expectReplicas(t, n, "a", 2)
-	put(t, n, "a", 3)
-	expectReplicas(t, n, "a", 3)
-
-	lose(n)
-	unknown("a deletion", n.Delete(t.Context(), "a"))
-	expectReplicas(t, n, "a", 2)
-	expectReplicas(t, n, "b", 1)
-}
-
-// TestLaterChangeOutranksLostRevision checks that a change that a node made after the bucket lost revisions,
-// which the node had not seen, is not replaced by them.
-func TestLaterChangeOutranksLostRevision(t *testing.T) {
-	s, _ := open(t)
-	n, late := openWithCopy(t, s, t.TempDir()), second(t, s)
-	for _, name := range []string{"changed", "deleted", "unchanged", "unknown"} {
-		put(t, n, name, 1)
-	}
-	lose := func(name string, stored time.Time) { // a later revision that the bucket lacks
-		n.mirror.put(deployments+name, entry{value: fmt.Appendf(nil, `{"name":%q,"replicas":2}`, name),
-			revision: n.mirror.lastRevision() + 10, stored: stored})
-	}
-	now := time.Now()
-	lose("changed", now.Add(-time.Minute))
-	lose("deleted", now.Add(-time.Minute))
-	lose("unchanged", now.Add(time.Minute)) // since its last revision that the bucket has
-	lose("unknown", time.Time{})
-	put(t, late, "changed", 3)
-	put(t, late, "unknown", 3)
-	if err := late.Delete(t.Context(), "deleted"); err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range []*Store{n, late} {
-		if err := node.ensureRestored(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, node := range []*Store{n, late} {
-		expectReplicas(t, node, "changed", 3)
-		expectReplicas(t, node, "deleted", 0)
-		expectReplicas(t, node, "unchanged", 2)
-		expectReplicas(t, node, "unknown", 2) // it cannot be known which is later
-	}
-	put(t, late, "changed", 4)
-	expectReplicas(t, n, "changed", 4)
 }
 
 // TestCopyOfAnotherCluster checks that a node that moves to another cluster does not bring its

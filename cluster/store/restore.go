@@ -79,10 +79,8 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	defer cancel()
 	before := s.mirror.lastRevision()
 	info, err := s.client.Info(ctx, Bucket)
-	if err == nil && info.Created.Equal(s.mirror.createdAt()) && info.State.LastSeq < before {
-		if err = s.recreateRolledBack(ctx, info, before); err == nil {
-			info, err = s.client.Info(ctx, Bucket)
-		}
+	if err == nil && info.Created.Equal(s.mirror.createdAt()) && info.Config.Replicas <= 1 {
+		info, err = s.recreateRolledBack(ctx, info, before)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.reportState(true, "bucket "+Bucket+" was deleted; restoring it from this node's memory")
