@@ -13,6 +13,8 @@ type Key struct {
 	Value    []byte `json:"value,omitempty"`
 	Revision uint64 `json:"revision"`
 	Deleted  bool   `json:"deleted,omitempty"`
+	// Stored is when the server stored the revision, by its clock. Zero: unknown, as in a copy.
+	Stored time.Time `json:"-"`
 }
 
 // NewerThan reports whether k is newer than other. A deletion at the revision of a value was

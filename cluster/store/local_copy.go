@@ -134,7 +134,7 @@ func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, 
 		}
 		if msg.Sequence > over {
 			deleted := msg.Header.Get(operationHeader) != ""
-			return entry{value: msg.Data, revision: msg.Sequence, deleted: deleted}, nil
+			return entry{value: msg.Data, revision: msg.Sequence, deleted: deleted, stored: msg.Time}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ func (m *mirror) backupState() (s backup.State, changes uint64) {
 	defer m.mu.Unlock()
 	s = backup.State{Created: m.created, Revision: m.revision, Keys: make(map[string]backup.Key, len(m.keys))}
 	for key, h := range m.keys {
-		s.Keys[key] = backup.Key{Value: h.value, Revision: h.revision, Deleted: h.deleted}
+		s.Keys[key] = backup.Key{Value: h.value, Revision: h.revision, Deleted: h.deleted, Stored: h.stored}
 	}
 	return s, m.changes
 }
@@ -165,7 +165,7 @@ func (m *mirror) backupState() (s backup.State, changes uint64) {
 // load adds the keys of the bucket that was created at the given time.
 func (m *mirror) load(keys map[string]backup.Key, last uint64, created time.Time) {
 	for name, key := range keys {
-		m.put(name, entry{value: key.Value, revision: key.Revision, deleted: key.Deleted})
+		m.put(name, entryOf(key))
 	}
 	m.advance(last)
 	m.setCreated(created)

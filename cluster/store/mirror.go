@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/cluster/backup"
 )
 
 // entry is the last value of a key that this node knows.
@@ -15,6 +18,9 @@ type entry struct {
 	value    []byte
 	revision uint64
 	deleted  bool
+	// stored is when the server stored the revision, by its clock; zero: unknown, until a watch delivers
+	// the revision.
+	stored time.Time
 }
 
 // mirror holds the store's contents as far as this node knows them. A lost store is restored from
@@ -38,10 +44,43 @@ func (m *mirror) put(key string, h entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = max(m.revision, h.revision)
-	if known := m.keys[key]; h.revision > known.revision ||
-		h.revision == known.revision && known.deleted && !h.deleted {
+	known := m.keys[key]
+	switch {
+	case h.revision > known.revision || h.revision == known.revision && known.deleted && !h.deleted:
 		m.set(key, h)
+	case h.revision == known.revision && known.same(h) && known.stored.IsZero():
+		known.stored = h.stored
+		m.keys[key] = known
 	}
+}
+
+// same reports whether two entries have the same value, or are both deleted.
+func (h entry) same(other entry) bool {
+	return h.deleted == other.deleted && bytes.Equal(h.value, other.value)
+}
+
+// overtake records the keys of a bucket that has lost revisions and was changed afterwards. Such a
+// change has a later time than the known revision of its key, which the bucket has lost, but no higher
+// revision. It gets one above all known ones, so that the lost revision does not replace it.
+func (m *mirror) overtake(have map[string]backup.Key) (keys []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		h, known := entryOf(have[key]), m.keys[key]
+		if h.revision > known.revision || known.stored.IsZero() || !h.stored.After(known.stored) || h.same(known) {
+			continue
+		}
+		m.revision++
+		h.revision = m.revision
+		m.set(key, h)
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// entryOf returns the entry of a key of a bucket.
+func entryOf(k backup.Key) entry {
+	return entry{value: k.Value, revision: k.Revision, deleted: k.Deleted, stored: k.Stored}
 }
 
 // set stores an entry. The caller holds mu.
@@ -100,7 +139,8 @@ func (m *mirror) apply(e jetstream.KeyValueEntry) bool {
 	if e.Revision() > m.lastRevision()+revisionGap {
 		return false
 	}
-	m.put(e.Key(), entry{value: e.Value(), revision: e.Revision(), deleted: e.Operation() != jetstream.KeyValuePut})
+	m.put(e.Key(), entry{value: e.Value(), revision: e.Revision(), deleted: e.Operation() != jetstream.KeyValuePut,
+		stored: e.Created()})
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -19,6 +20,7 @@ type fakeEntry struct {
 func (g fakeEntry) Key() string                     { return nodes + "a" }
 func (g fakeEntry) Value() []byte                   { return []byte(`{"name":"a"}`) }
 func (g fakeEntry) Revision() uint64                { return g.revision }
+func (g fakeEntry) Created() time.Time              { return time.Time{} }
 func (g fakeEntry) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
 
 // fakeWatcher is a watch with given updates.

@@ -34,9 +34,15 @@ func ReadAll(ctx context.Context, c bucket.Client, name string) (
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != ""}
+		keys[key] = keyOf(msg)
 	}
 	return keys, last, failed, nil
+}
+
+// keyOf returns the key that a message of a bucket stores.
+func keyOf(msg *jetstream.RawStreamMsg) backup.Key {
+	return backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != "",
+		Stored: msg.Time}
 }
 
 // reconcile compares the bucket with the copy in the data folder and restores what the bucket
@@ -123,6 +129,9 @@ func (s *Store) deleteDamaged(
 	s.reportState(true, "bucket "+Bucket+" is damaged ("+why+"); restoring it from the copy and the nodes' memory")
 	s.mirror.load(known.Keys, known.Revision, known.Created)
 	s.mirror.load(have, last, known.Created)
+	if later := s.mirror.overtake(have); len(later) > 0 {
+		s.log.Warn().Strs("keys", later).Msg("store was changed after it lost revisions; keeping the later changes")
+	}
 	err := s.local.save(ctx)
 	if err == nil {
 		err = s.client.Delete(ctx, Bucket)
@@ -156,20 +165,4 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 func otherCluster(known *backup.State, have map[string]backup.Key) bool {
 	ours, theirs := known.Keys[secretKey], have[secretKey]
 	return len(ours.Value) > 0 && len(theirs.Value) > 0 && !bytes.Equal(ours.Value, theirs.Value)
-}
-
-// recreateRolledBack recreates a bucket that has lost revisions while nodes were running, as
-// happens when the machine of a single server loses power. With several servers a majority has all
-// revisions, and a server that reports fewer is behind.
-func (s *Store) recreateRolledBack(ctx context.Context, info *jetstream.StreamInfo, before uint64) error {
-	if info.Config.Replicas > 1 {
-		return nil
-	}
-	have, last, _, err := ReadAll(ctx, s.client, Bucket)
-	if err != nil || last >= before {
-		return err
-	}
-	known, _ := s.mirror.backupState()
-	s.deleteDamaged(ctx, &known, have, last, fmt.Sprintf("its last revision is %d and was %d", last, before))
-	return nil
 }

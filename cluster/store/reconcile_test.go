@@ -111,54 +111,6 @@ func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	}
 }
 
-// TestRunningNodeRestoresRolledBackBucket checks that a running node restores revisions that the
-// server has lost.
-func TestRunningNodeRestoresRolledBackBucket(t *testing.T) {
-	s, _ := open(t)
-	n := openWithCopy(t, s, t.TempDir())
-	put(t, n, "a", 1)
-	last := n.mirror.lastRevision() + 10
-	n.mirror.put(deployments+"b", entry{value: []byte(`{"name":"b","replicas":2}`), revision: last})
-	if err := n.ensureRestored(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	expectReplicas(t, n, "a", 1)
-	expectReplicas(t, n, "b", 2)
-	if revision := put(t, n, "a", 3); revision <= last {
-		t.Errorf("revision %d after %d", revision, last)
-	}
-}
-
-// TestWriteToRolledBackBucket checks that a change is not confirmed that the restored revisions would
-// replace, and that it succeeds afterwards.
-func TestWriteToRolledBackBucket(t *testing.T) {
-	unknown := func(what string, err error) {
-		t.Helper()
-		if f := (Failure{}); !errors.As(err, &f) || f.GetReason() != messages.Reason_REASON_OUTCOME_UNKNOWN {
-			t.Errorf("%s in a bucket that lost its last revisions: %v", what, err)
-		}
-	}
-	lose := func(n *Store) { // a later revision of a key that the bucket lacks
-		last := n.mirror.lastRevision() + 10
-		n.mirror.put(deployments+"a", entry{value: []byte(`{"name":"a","replicas":2}`), revision: last})
-	}
-	s, _ := open(t)
-	n := openWithCopy(t, s, t.TempDir())
-	at := put(t, n, "a", 1)
-	put(t, n, "b", 1)
-	lose(n)
-	_, err := n.Put(t.Context(), &messages.DeploymentSpec{Name: "a", Replicas: new(uint32(3))}, at)
-	unknown("a change", err)
-	expectReplicas(t, n, "a", 2)
-	put(t, n, "a", 3)
-	expectReplicas(t, n, "a", 3)
-
-	lose(n)
-	unknown("a deletion", n.Delete(t.Context(), "a"))
-	expectReplicas(t, n, "a", 2)
-	expectReplicas(t, n, "b", 1)
-}
-
 // TestCopyOfAnotherCluster checks that a node that moves to another cluster does not bring its
 // deployments along.
 func TestCopyOfAnotherCluster(t *testing.T) {

@@ -79,10 +79,8 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	defer cancel()
 	before := s.mirror.lastRevision()
 	info, err := s.client.Info(ctx, Bucket)
-	if err == nil && info.Created.Equal(s.mirror.createdAt()) && info.State.LastSeq < before {
-		if err = s.recreateRolledBack(ctx, info, before); err == nil {
-			info, err = s.client.Info(ctx, Bucket)
-		}
+	if err == nil && info.Created.Equal(s.mirror.createdAt()) && info.Config.Replicas <= 1 {
+		info, err = s.recreateRolledBack(ctx, info, before)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.reportState(true, "bucket "+Bucket+" was deleted; restoring it from this node's memory")
@@ -129,7 +127,7 @@ func (s *Store) restore(ctx context.Context, key string, h entry) (wrote bool, e
 			from, err := strconv.ParseUint(now.Header.Get(restoredFrom), 10, 64)
 			if over = now.Sequence; err != nil || from >= h.revision {
 				s.mirror.replace(key, entry{value: now.Data, revision: now.Sequence,
-					deleted: now.Header.Get(operationHeader) != ""})
+					deleted: now.Header.Get(operationHeader) != "", stored: now.Time})
 				return false, nil
 			}
 		}

@@ -10,6 +10,26 @@
 // Invariants: a watch delivers the last value of every key, also after the connection or the server
 // was lost, and may deliver a value twice. A change that fails was not made and will not be, unless
 // its reason is REASON_OUTCOME_UNKNOWN.
+//
+// A confirmed change outlives all that the servers lose, as long as a node has it in memory or in its
+// local copy. A bucket with several servers is restored if it was deleted; a bucket of a single server
+// also if it lost its last revisions, for example with the power of its machine. A node notices that
+// within a second, or when it connects again, and creates the bucket again. What other nodes have
+// written to it meanwhile, without having seen the lost revisions, is compared by key:
+//
+//   - A change of a key that has lost nothing stays.
+//   - Of a lost revision and a later change of its key the change stays, by the time at which the server
+//     stored each; the lost revision had been replaced without having been read.
+//   - If the time of the lost revision is not known, because no watch had delivered it yet or a clock was
+//     set back, the lost revision stays, and the confirmed change of the other node is lost.
+//   - A change that is confirmed while the bucket is being recreated may be lost likewise, if its key has
+//     lost a revision.
+//   - A node that has seen a lost revision refuses its own changes with REASON_OUTCOME_UNKNOWN until the
+//     bucket is restored.
+//
+// If all that was lost is replaced by later changes of other keys before a node that knows it connects
+// again, so often that no key has one of the lost revisions any longer, the loss is not noticed, and
+// missing keys count as deleted.
 package store
 
 import (
@@ -59,6 +79,7 @@ type Store struct {
 	mirror   mirror
 	precheck atomic.Pointer[func() error]
 	lost     atomic.Bool
+	compare  atomic.Bool // the connection was lost; compare the bucket with the mirror
 	onEvent  atomic.Pointer[func(kind, detail string)]
 	local    localCopy
 

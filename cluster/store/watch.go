@@ -39,7 +39,10 @@ func (w *watch) startingOver() bool {
 // the server has dropped the consumer.
 func (s *Store) watch(ctx context.Context, prefix string, apply func(jetstream.KeyValueEntry)) error {
 	w := &watch{prefix: prefix, apply: apply, again: make(chan struct{}, 1)}
-	defer s.client.OnConnected(w.startOver)()
+	defer s.client.OnConnected(func() {
+		s.compare.Store(true)
+		w.startOver()
+	})()
 	s.addWatch(w)
 	defer s.removeWatch(w)
 	for {

@@ -20,8 +20,10 @@
 //	                routing … waiting                                  delayed    set the timer
 //	queued          routing … waiting   deadline passed                ended      fail: deadline
 //	                routing … waiting                                  waiting    set the timer
-//	accepted        submitted, serving                                 serving    keep the revision
-//	submit-refused  submitted, serving  final                          ended      relay the refusal
+//	accepted        submitted, serving  not from the replica           same       ignore
+//	                submitted, serving                                 serving    keep the revision
+//	submit-refused  submitted, serving  not from the replica           same       ignore
+//	                submitted, serving  final                          ended      relay the refusal
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
 //	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
 //	                submitted, serving                                 delayed    unwatch; set the timer
@@ -39,7 +41,8 @@
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
 //	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
 //	                submitted, serving                                 delayed    unwatch; set the timer
-//	status          submitted, serving  sequence or tokens lost        submitted  submit again
+//	status          submitted, serving  not from the replica           same       ignore
+//	                submitted, serving  sequence or tokens lost        submitted  submit again
 //	                submitted, serving                                 serving    —
 //	moved           submitted, serving  to the replica                 same       ignore
 //	                submitted, serving  not from the replica           same       cancel there
@@ -80,7 +83,8 @@
 //   - assigned: in submitted and serving one replica is assigned and watched, else none
 //   - timer: while the session lives, a timer of the current attempt is set; it never waits for a
 //     message alone
-//   - stale: a timer of an earlier attempt changes nothing
+//   - stale: a timer of an earlier attempt changes nothing, nor does an answer of another replica than the
+//     assigned one
 //   - deadline: from the deadline on, no session waits for another try, or survives its next timer
 //   - silence: a replica is queried after 0.4 s of silence and abandoned after 1.2 s, no sooner; a
 //     stall of this process does not count

@@ -101,15 +101,14 @@ func (m *Machine) RouteRefused(why Refusal, now time.Time) []Effect {
 // Queued reports that the router gave the sequence a place, since no replica serves yet.
 func (m *Machine) Queued(now time.Time) []Effect { return m.on(event{kind: Queued, now: now}) }
 
-// Accepted reports that an incarnation of the replica accepted the sequence, and the digest of its
-// files.
-func (m *Machine) Accepted(incarnation uint64, digest string, now time.Time) []Effect {
-	return m.on(event{kind: Accepted, incarnation: incarnation, digest: digest, now: now})
+// Accepted reports that an incarnation of a replica accepted the sequence, and the digest of its files.
+func (m *Machine) Accepted(from Actor, incarnation uint64, digest string, now time.Time) []Effect {
+	return m.on(event{kind: Accepted, from: from, incarnation: incarnation, digest: digest, now: now})
 }
 
-// SubmitRefused reports that the replica refused the sequence.
-func (m *Machine) SubmitRefused(why Refusal, now time.Time) []Effect {
-	return m.on(event{kind: SubmitRefused, refusal: why, now: now})
+// SubmitRefused reports that a replica refused the sequence.
+func (m *Machine) SubmitRefused(from Actor, why Refusal, now time.Time) []Effect {
+	return m.on(event{kind: SubmitRefused, from: from, refusal: why, now: now})
 }
 
 // Emitted reports tokens.
@@ -124,8 +123,8 @@ func (m *Machine) Interrupted(from Actor, incarnation uint64, why Refusal, now t
 
 // Status reports a replica's answer to a query: whether it knows the sequence, and how many output
 // tokens it has computed.
-func (m *Machine) Status(known bool, output int, now time.Time) []Effect {
-	return m.on(event{kind: Status, known: known, output: output, now: now})
+func (m *Machine) Status(from Actor, known bool, output int, now time.Time) []Effect {
+	return m.on(event{kind: Status, from: from, known: known, output: output, now: now})
 }
 
 // Moved reports that a replica migrated the sequence to another one.

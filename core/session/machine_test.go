@@ -24,17 +24,16 @@ func TestInvariants(t *testing.T) {
 			},
 			"queued": func(*rapid.T) { w.do(Tokens{}, func() []Effect { return w.m.Queued(w.now) }) },
 			"accepted": func(*rapid.T) {
-				life, was := w.life(), w.m.State()
+				from, life := w.actor(), w.life()
 				digest := rapid.SampledFrom([]string{"r-1", "r-2"}).Draw(w.T, "digest")
-				w.do(Tokens{}, func() []Effect { return w.m.Accepted(life, digest, w.now) })
-				w.hearIn(was, Submitted, Serving)
+				w.answer(from, func() []Effect { return w.m.Accepted(from, life, digest, w.now) })
 			},
 			"submit refused": func(*rapid.T) {
-				why := w.refusal()
-				if why.Reason == Faulty && w.isAssigned(Actor{}) {
+				from, why := w.actor(), w.refusal()
+				if why.Reason == Faulty && w.isAssigned(from) {
 					w.avoid()
 				}
-				w.do(Tokens{}, func() []Effect { return w.m.SubmitRefused(why, w.now) })
+				w.answer(from, func() []Effect { return w.m.SubmitRefused(from, why, w.now) })
 			},
 			"emitted":       w.emitted,
 			"emitted again": w.emitted,
@@ -42,9 +41,8 @@ func TestInvariants(t *testing.T) {
 			"interrupted":   w.interrupted,
 			"status": func(*rapid.T) {
 				known, output := rapid.Bool().Draw(w.T, "known"), rapid.IntRange(0, 4).Draw(w.T, "output")
-				was := w.m.State()
-				w.do(Tokens{}, func() []Effect { return w.m.Status(known, output, w.now) })
-				w.hearIn(was, Submitted, Serving)
+				from := w.actor()
+				w.answer(from, func() []Effect { return w.m.Status(from, known, output, w.now) })
 			},
 			"moved": func(*rapid.T) {
 				from, to, had := w.actor(), w.replica(), w.m.attempt

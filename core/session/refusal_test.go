@@ -28,7 +28,7 @@ func TestFinalReasons(t *testing.T) {
 			m.Routed(Replica{Name: "m-0", Actor: Actor{"n", "m-0"}}, epoch)
 		}
 		routing.RouteRefused(refusal, epoch)
-		submitted.SubmitRefused(refusal, epoch)
+		submitted.SubmitRefused(Actor{}, refusal, epoch)
 		serving.Interrupted(Actor{}, 0, refusal, epoch)
 		got := final{routing.State() == Ended, submitted.State() == Ended, serving.State() == Ended}
 		if got != want {

@@ -75,15 +75,15 @@ func (p *player) step(name string) []Effect {
 	case "queued":
 		return m.Queued(now)
 	case "accepted":
-		return m.Accepted(uint64(p.number("life")), p.words["revision"], now)
+		return m.Accepted(p.from(), uint64(p.number("life")), p.words["revision"], now)
 	case "submit-refused":
-		return m.SubmitRefused(p.refusal(), now)
+		return m.SubmitRefused(p.from(), p.refusal(), now)
 	case "emitted":
 		return m.Emitted(Tokens{p.from(), p.number("first"), p.number("count"), p.has("last")}, now)
 	case "interrupted":
 		return m.Interrupted(p.from(), uint64(p.number("life")), p.refusal(), now)
 	case "status":
-		return m.Status(!p.has("unknown"), p.number("output"), now)
+		return m.Status(p.from(), !p.has("unknown"), p.number("output"), now)
 	case "moved":
 		return m.Moved(p.from(), p.replica(), now)
 	case "lost":

@@ -56,7 +56,9 @@ var rows = table.New("session", []row{
 	{unassigned, Queued, expired, Ended, (*Machine).expire, "fail: deadline"},
 	{unassigned, Queued, always, Waiting, (*Machine).keepPlace, "set the timer"},
 
+	{assigned, Accepted, fromOther, same, nil, "ignore"},
 	{assigned, Accepted, always, Serving, (*Machine).accepted, "keep the revision"},
+	{assigned, SubmitRefused, fromOther, same, nil, "ignore"},
 	{assigned, SubmitRefused, finalSubmit, Ended, (*Machine).relay, "relay the refusal"},
 	{assigned, SubmitRefused, expired, Ended, (*Machine).expire, "fail: deadline; cancel"},
 	{assigned, SubmitRefused, isFaulty, Delayed, (*Machine).faultyRefused, "avoid it; unwatch; set the timer"},
@@ -78,6 +80,7 @@ var rows = table.New("session", []row{
 	{assigned, Interrupted, isFaulty, Delayed, (*Machine).faultyInterrupted, "avoid it; unwatch; set the timer"},
 	{assigned, Interrupted, always, Delayed, (*Machine).interrupted, "unwatch; set the timer"},
 
+	{assigned, Status, fromOther, same, nil, "ignore"},
 	{assigned, Status, tokensLost, Submitted, (*Machine).submitAgain, "submit again"},
 	{assigned, Status, always, Serving, (*Machine).hear, "—"},
 

@@ -202,6 +202,18 @@ func (w *world) hearIn(was State, states ...State) {
 	}
 }
 
+// answer carries out an answer of an actor to the session, and checks that it changes nothing unless the
+// actor is the assigned replica.
+func (w *world) answer(from Actor, event func() []Effect) {
+	was, own := w.m.State(), w.isAssigned(from)
+	effects := w.do(Tokens{}, event)
+	if own {
+		w.hearIn(was, Submitted, Serving)
+	} else if _, ignored := effects[0].(Ignored); !ignored {
+		w.Fatalf("stale: an answer of %v had effects %v in %s", from, effects, was)
+	}
+}
+
 // avoid records that the assigned replica is to be avoided.
 func (w *world) avoid() {
 	if name := w.m.replica.Name; !slices.Contains(w.lost, name) {

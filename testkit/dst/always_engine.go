@@ -1,6 +1,11 @@
 package dst
 
-import "troupe/engine"
+import (
+	"slices"
+
+	"troupe/core/verify"
+	"troupe/engine"
+)
 
 // step checks a step: a block that a sequence writes to belongs to no other sequence of the batch,
 // and the blocks of a sequence differ.
@@ -35,8 +40,14 @@ func (c *checks) step(path string, blockTokens int, batch []engine.Sequence) {
 	c.computed += computed
 }
 
-// isCanary reports whether a sequence is the canary of an idle replica, whose prompt is 1, 2, and so on.
-// The prompts of clients have no such special tokens behind their first one.
+// isCanary reports whether a sequence is the canary of an idle replica. Its prompt begins with that of a
+// record, or is 1, 2, and so on. No prompt of a client begins with either.
 func isCanary(s engine.Sequence) bool {
-	return s.Position == 0 && len(s.Tokens) > 1 && s.Tokens[0] == 1 && s.Tokens[1] == 2
+	info := InfoOf("")
+	for _, prompt := range [][]uint32{verify.Prompt(info.Vocab, info.ContextTokens, info.EOS), {1, 2}} {
+		if n := len(prompt); s.Position == 0 && len(s.Tokens) >= n && slices.Equal(s.Tokens[:n], prompt) {
+			return true
+		}
+	}
+	return false
 }

@@ -77,6 +77,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	defer c.mu.Unlock()
 	c.checkTerm(self, sender, m)
 	c.turn(self.GetAddress(), m)
+	c.checkSender(self, sender, m)
 	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {
 		c.messages.copies[copied.GetCopy()] = true
 	}
@@ -104,6 +105,17 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 		}
 		c.messages.asked[q] = true
 		c.messages.open[question{sender.String(), name, id.GetRequestId()}] = time.Now()
+	}
+}
+
+// checkSender checks that an answer to a session says who sent it: the session may have another replica by
+// then. The caller must hold c.mu.
+func (c *checks) checkSender(self, sender *actor.PID, m proto.Message) {
+	switch m.(type) {
+	case *messages.SubmitSequenceResult, *messages.SequenceStatus:
+		if sender == nil {
+			c.failLocked("%s received %s without a sender", self, nameOf(m))
+		}
 	}
 }
 

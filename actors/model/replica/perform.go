@@ -60,9 +60,9 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Reattach:
 			r.reattach(ctx, e)
 		case core.Accept:
-			ctx.Respond(r.wire().Accept(e, r.model.GetRevisionDigest()))
+			answer(ctx, r.wire().Accept(e, r.model.GetRevisionDigest()))
 		case core.Refuse:
-			ctx.Respond(r.wire().Refuse(e))
+			answer(ctx, r.wire().Refuse(e))
 		case core.Finish:
 			ctx.Request(ctx.Sender(), r.wire().Finished(e))
 		case core.Claimed:

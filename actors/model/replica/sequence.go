@@ -49,8 +49,16 @@ func (r *replica) reattach(ctx actor.Context, e core.Reattach) {
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 	known, effects := r.machine.Query(msg.GetRequestId())
 	r.Perform(ctx, effects)
-	ctx.Respond(&messages.SequenceStatus{RequestId: msg.GetRequestId(), Known: known.State != "", State: known.State,
+	answer(ctx, &messages.SequenceStatus{RequestId: msg.GetRequestId(), Known: known.State != "", State: known.State,
 		OutputTokens: uint32(known.Output)})
+}
+
+// answer answers a session. The answer has a sender, since it may arrive when the session has moved to another
+// replica.
+func answer(ctx actor.Context, message any) {
+	if ctx.Sender() != nil {
+		ctx.Request(ctx.Sender(), message)
+	}
 }
 
 // interrupt ends a sequence on this replica. Its session may continue it elsewhere.

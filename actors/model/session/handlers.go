@@ -38,11 +38,12 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 }
 
 func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceResult) {
+	from, now := actorOf(ctx.Sender()), supervise.Now(ctx)
 	if r := msg.GetRefused(); r != nil {
-		s.perform(ctx, s.machine.SubmitRefused(refusalOf(r), supervise.Now(ctx)))
+		s.perform(ctx, s.machine.SubmitRefused(from, refusalOf(r), now))
 		return
 	}
-	s.perform(ctx, s.machine.Accepted(msg.GetIncarnation(), msg.GetAccepted().GetRevisionDigest(), supervise.Now(ctx)))
+	s.perform(ctx, s.machine.Accepted(from, msg.GetIncarnation(), msg.GetAccepted().GetRevisionDigest(), now))
 }
 
 func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
@@ -55,7 +56,8 @@ func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterru
 }
 
 func (s *session) onStatus(ctx actor.Context, msg *messages.SequenceStatus) {
-	s.perform(ctx, s.machine.Status(msg.GetKnown(), int(msg.GetOutputTokens()), supervise.Now(ctx)))
+	s.perform(ctx, s.machine.Status(actorOf(ctx.Sender()), msg.GetKnown(), int(msg.GetOutputTokens()),
+		supervise.Now(ctx)))
 }
 
 func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {

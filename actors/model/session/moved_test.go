@@ -62,7 +62,8 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		}
 		m.target.Send(m.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 2})
 		m.emitFrom(m.target, 2, 12)
-		m.emitFrom(m.replica, 1, 11) // a late message
+		m.emitFrom(m.replica, 1, 11)                                        // a late message
+		m.replica.Send(m.session, &messages.SequenceStatus{RequestId: "r"}) // a late answer
 		m.replica.Send(m.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 9,
 			Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 		m.replica.Stop()
@@ -70,6 +71,9 @@ func TestMovedSessionFollowsTarget(t *testing.T) {
 		synctest.Wait()
 		m.emitFrom(m.target, 3, 13)
 		m.expectOutput(10, 11, 12, 13)
+		if n := len(testkit.Got[*messages.SubmitSequence](m.target)); n != 0 {
+			t.Errorf("%d submissions to the target", n)
+		}
 		if _, n := m.submitted(); n != 1 || len(testkit.Got[*messages.RouteSequence](m.router)) != 1 ||
 			cancelled(m.target) != 0 {
 			t.Errorf("%d submissions, %d routes, cancelled %d times", n,
