@@ -19,7 +19,7 @@
 // weights but those of a device that is reached directly pass through the same host memory as those of the
 // host cache, so that no other path is assumed to be faster than the measured host cache. A device that is
 // reached directly does not use that link, and is assumed to be at least twice as fast: so it is tried once,
-// and measured.
+// and measured. One that is not has half the assumed speed.
 //
 // # Order
 //

@@ -114,6 +114,7 @@ func (s *Store) rank(all []ImageSource, from core.Source) (sorted []ImageSource,
 	if len(all) == 0 {
 		return nil, ""
 	}
+	bytes := all[0].Image().Info.WeightBytes
 	var candidates []loadsource.Candidate
 	for _, i := range all {
 		c := s.candidate(i, from.Path)
@@ -122,7 +123,7 @@ func (s *Store) rank(all []ImageSource, from core.Source) (sorted []ImageSource,
 		}
 		candidates = append(candidates, c)
 	}
-	order, why := s.speeds.rank(all[0].Image().Info.WeightBytes, candidates)
+	order, why := s.speeds.rank(bytes, candidates)
 	for _, i := range order {
 		sorted = append(sorted, all[i])
 	}
