@@ -833,7 +833,8 @@ type SwitchMetrics struct {
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	Why    string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"` // why weights that were loaded came from there
 	Bytes  uint64 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// bytes / min(speed of the source, speed of copies to the device), as measured in earlier loads
+	// bytes / min(speed of the source, speed of copies to the device), at the best speeds that were measured, by
+	// this load or earlier ones
 	Floor  *durationpb.Duration `protobuf:"bytes,8,opt,name=floor,proto3" json:"floor,omitempty"`
 	Start  *durationpb.Duration `protobuf:"bytes,10,opt,name=start,proto3" json:"start,omitempty"`    // after load, until the replica that comes served; includes graph
 	Graphs uint32               `protobuf:"varint,11,opt,name=graphs,proto3" json:"graphs,omitempty"` // that were captured

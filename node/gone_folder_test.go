@@ -3,6 +3,7 @@ package node_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,5 +59,48 @@ func TestDeployGoneFolder(t *testing.T) {
 	})
 	if got, ok := greedyText(t, n); !ok || got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestGoneFolderIsNoFault removes the folder of a model whose weights the node has in the host cache. The model
+// stays ready, and an event says that the folder is gone and where the weights are. On a node that has them
+// nowhere else, the model is degraded until the folder is back.
+func TestGoneFolderIsNoFault(t *testing.T) {
+	t.Parallel()
+	for _, host := range []int64{64 << 20, 0} {
+		dir := copyOfModel(t)
+		n := start(t, func(c *node.Config) { c.Deployments[0].Path, c.WeightsHostBytes = dir, host })
+		conn := connect(t, n)
+		events := recordEvents(t, conn, "troupe.v1.events.folder.>")
+		if text, ok := greedyText(t, n); !ok {
+			t.Fatal(text)
+		}
+		if host > 0 {
+			waitFor(t, "an image in the host cache", func() bool {
+				cache, _ := hostCache(t, conn)
+				return len(cache.GetImages()) == 1
+			})
+		}
+		if err := os.Rename(dir, dir+".gone"); err != nil {
+			t.Fatal(err)
+		}
+		degraded := func() bool { return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED }
+		if host == 0 {
+			waitFor(t, "a degraded model", degraded)
+			if detail := modelOf(t, conn).GetDetail(); !strings.Contains(detail, "put the folder back") {
+				t.Error(detail)
+			}
+			continue
+		}
+		waitFor(t, "the event", func() bool {
+			return slices.ContainsFunc(events.all(), func(e string) bool {
+				return strings.Contains(e, "folder.missing") && strings.Contains(e, dir) &&
+					strings.Contains(e, "host cache")
+			})
+		})
+		if m := modelOf(t, conn); m.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY ||
+			m.GetReplicas()[0].GetFolderFault() != "" {
+			t.Errorf("%v", m)
+		}
 	}
 }

@@ -69,8 +69,8 @@ func (p *parts) composeBackend(context.Context) error {
 	}
 	models := &backend.ModelFiles{
 		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf,
-		Elsewhere: view.Sizes,
-		Runtime:   p.cfg.Runtime,
+		Elsewhere: view.Sizes, Source: p.gpus.Source,
+		Runtime: p.cfg.Runtime,
 	}
 	deployments := &backend.DeploymentControl{
 		ModelFiles: models, Store: p.store, System: p.system, Catalogue: p.catalogue, Publish: p.publish,
@@ -140,7 +140,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Tiers: tiers,
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
-			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
+			CheckFolder: p.control.models.CheckFolder, Pins: p.control.prefixes.Pinned,
 			HostCache: images, Watch: *p.cfg.Watch, Publish: p.publish,
 		},
 		Router: hierarchy.Router{

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -50,14 +51,24 @@ func (d *Devices) Find(revision string, on cuda.Info) (*engine.Image, string) {
 	return nil, ""
 }
 
-// Open implements residency.Devices. The devices that the one of the store reaches directly come first.
+// List implements residency.Devices.
+func (d *Devices) List(revision string, on cuda.Info, except *residency.Store) (all []residency.NamedDevice) {
+	for _, one := range d.All {
+		if one.Models != except && one.Models.FindWeights(revision, on) != nil {
+			all = append(all, residency.NamedDevice{Name: one.source(), Models: one.Models})
+		}
+	}
+	return all
+}
+
+// Open implements residency.Devices. It opens those that are expected to be fastest.
 func (d *Devices) Open(ctx context.Context, revision string, on cuda.Info, except *residency.Store,
 ) (all []residency.ImageSource) {
 	have := slices.DeleteFunc(slices.Clone(d.All), func(one Device) bool {
 		return one.Models == except || one.Models.FindWeights(revision, on) == nil
 	})
 	slices.SortStableFunc(have, func(a, b Device) int {
-		return except.Reaches(b.Models) - except.Reaches(a.Models)
+		return cmp.Compare(except.SpeedFrom(b.source(), b.Models), except.SpeedFrom(a.source(), a.Models))
 	})
 	for _, one := range have {
 		if len(all) == maxReaders || ctx.Err() != nil {

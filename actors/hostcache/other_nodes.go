@@ -63,6 +63,9 @@ type offer struct {
 	*messages.ImageFound
 }
 
+// source returns the name of the source that has the image.
+func (o offer) source() string { return "node " + o.Node + ", " + o.GetKeptIn() }
+
 // find asks all nodes for an image.
 func (o *OtherNodes) find(revision string, on cuda.Info) (all []offer) {
 	peers := o.Peers()
@@ -91,6 +94,14 @@ func (o *OtherNodes) Header(revision string, on cuda.Info) *engine.Image {
 	}
 	i, _ := o.header(o.find(revision, on), revision, on)
 	return i
+}
+
+// Has implements residency.OtherNodes.
+func (o *OtherNodes) Has(revision string, on cuda.Info) string {
+	if all := o.find(revision, on); len(all) > 0 {
+		return all[0].source()
+	}
+	return ""
 }
 
 // Open implements residency.OtherNodes.

@@ -69,7 +69,7 @@ func (r *remoteImage) Kind() loadsource.Kind {
 }
 
 // Name implements residency.ImageSource.
-func (r *remoteImage) Name() string { return "node " + r.from.Node + ", " + r.from.GetKeptIn() }
+func (r *remoteImage) Name() string { return r.from.source() }
 
 // ReadPart implements engine.ImageReader.
 func (r *remoteImage) ReadPart(ctx context.Context, part int, into []byte) error {

@@ -1,11 +1,37 @@
-// Package loadsource chooses the source that weights are loaded from, by measured speed.
+// Package loadsource chooses the source that weights are loaded from, by measured time.
 //
-// Speeds keeps a running estimate of the bytes per second of each kind of source. A kind that was not
-// measured yet has an assumed speed. Order puts the sources that have the weights in order, the fastest
-// first, and says why; equally fast ones stay in the order of the caller.
+// Speeds keeps, for each Path, the bytes per second of its last five loads. A path is a kind of source with
+// what its speed depends on: the two devices of a peer copy, the other node, the disk of an image or a folder,
+// the device that the host cache is copied to. The speed of a path is the median of these loads, the faster
+// one of the two in the middle, so that one load that something held up changes nothing.
 //
-// Floor is the least time of a load: its bytes over the slower of source and link. It is known only if
-// both were measured.
+// The expected time of a load from a source is
+//
+//	time = bytes / speed of its path
+//
+// It has no fixed cost: other devices and nodes are asked for their weights before the choice, so that the
+// cost of asking is paid whichever is chosen.
+//
+// # Paths that were not measured
+//
+// They have the speed that their kind is assumed to have, which gives the default order: host cache, another
+// device, image on disk, folder, another node, device of another node. Two things limit an assumption. All
+// weights but those of a device that is reached directly pass through the same host memory as those of the
+// host cache, so that no other path is assumed to be faster than the measured host cache. A device that is
+// reached directly does not use that link, and is assumed to be at least twice as fast: so it is tried once,
+// and measured. One that is not has half the assumed speed.
+//
+// # Order
+//
+// Rank puts sources in order by their expected times, the shortest first. Times count in steps of Resolution,
+// since two loads of the same weights differ by as much; sources that need equally many are in the default
+// order of their kinds, then the faster one first, then as the caller has them. Suspected sources are left out.
+// The reason that Rank returns has the figures of the first four.
+//
+// Floor is the least time of a load: its bytes over the slower one of link and source, at the best speeds that
+// were measured. No speed is configured. The link is that of the device to host memory; its speed is the best
+// of a measurement at the start and of all loads through it. Peer copies do not use it. A load is observed before
+// its floor is computed, so the floor of a load from one source is known, and at most its time.
 //
 // Suspects are sources that are not chosen: the weights that they delivered failed the check of
 // core/verify, and those of another source passed it.
@@ -14,10 +40,12 @@
 //
 // Checked by name in TestInvariants:
 //
-//   - all: Order returns each candidate once
-//   - fastest first: no source comes before one with a higher speed
-//   - bounded: an estimate is between the slowest and the fastest of its samples
-//   - robust: a sample without bytes or without time changes nothing
+//   - all: Rank returns each candidate that is not suspected once, and no other one
+//   - fastest first: no measured source comes before one that was measured to be faster by more than Resolution
+//   - deterministic: Rank gives the same order and reason for the same loads and candidates
+//   - bounded: a speed is between the slowest and the fastest of its last loads, and there are at most 1024
+//   - robust: a load without bytes or without time changes nothing
+//   - floor: it is positive once its path or its link was measured, and at most the time of any of the last loads
 //
 // Those of suspects, in TestSuspects and TestSuspectsAreBounded: a suspicion is over when the source has
 // another version, and there are at most 256.

@@ -1,11 +1,9 @@
 package loadsource
 
 import (
-	"fmt"
+	"math"
 	"slices"
 	"time"
-
-	"troupe/core/units"
 )
 
 // Kind is a kind of source.
@@ -24,93 +22,112 @@ const (
 // assumed has the speed of each kind in bytes per second until it is measured. An image needs no digest
 // and no conversion; another node has both a source and a link, and weights on its device pass through
 // its host memory, too.
-var assumed = map[Kind]float64{Device: 8e9, DiskImage: 2e9, Folder: 1e9, Node: 0.5e9, NodeDevice: 0.4e9}
+var assumed = map[Kind]float64{Host: 16e9, Device: 8e9, DiskImage: 2e9, Folder: 1e9, Node: 0.5e9, NodeDevice: 0.4e9}
 
-// weight is the weight of a new sample in an estimate.
-const weight = 0.3
+const (
+	// samples is how many loads of a path count.
+	samples = 5
+	// maxPaths bounds the paths that have a measured speed.
+	maxPaths = 1024
+)
+
+// Path is what a speed is measured of.
+type Path struct {
+	Kind Kind
+	From string // what delivers: another device, a node, a disk
+	To   string // the device of the node that is loaded to
+}
+
+// key returns what tells apart paths of different speed. What comes over a disk or a network is not faster on
+// another device.
+func (p Path) key() Path {
+	if p.Kind != Host && p.Kind != Device {
+		p.To = ""
+	}
+	return p
+}
 
 // Speeds has the measured speeds of sources. It is not safe for concurrent use.
-type Speeds struct{ measured map[Kind]float64 }
+type Speeds struct {
+	last  map[Path][]float64 // of the last loads in bytes per second, the oldest first
+	order []Path             // the one that was measured first first
+	links map[string]float64 // best speed of each device's link to host memory
+}
 
 // Observe records that a source has delivered some bytes in some time.
-func (s *Speeds) Observe(k Kind, bytes int64, took time.Duration) {
+func (s *Speeds) Observe(p Path, bytes int64, took time.Duration) {
 	if bytes <= 0 || took <= 0 {
 		return
 	}
-	sample := float64(bytes) / took.Seconds()
-	if s.measured == nil {
-		s.measured = make(map[Kind]float64)
+	v, key := float64(bytes)/took.Seconds(), p.key()
+	if p.Kind != Device {
+		s.ObserveLink(p.To, v)
 	}
-	if before, ok := s.measured[k]; ok {
-		sample = before + weight*(sample-before)
+	if s.last == nil {
+		s.last = make(map[Path][]float64)
 	}
-	s.measured[k] = sample
-}
-
-// Of returns the speed of a kind in bytes per second, and whether it was measured.
-func (s *Speeds) Of(k Kind) (perSecond float64, measured bool) {
-	if v, ok := s.measured[k]; ok {
-		return v, true
-	}
-	return assumed[k], false
-}
-
-// Floor returns the least time in which bytes can come from a source over a link of the given speed in
-// bytes per second. It is unknown if one of the two speeds was not measured.
-func (s *Speeds) Floor(k Kind, link float64, bytes int64) (least time.Duration, known bool) {
-	slower := link
-	if k != Host {
-		speed, measured := s.Of(k)
-		if !measured {
-			return 0, false
-		}
-		if slower = min(link, speed); k == Device { // its copies do not use the link to the host
-			slower = speed
+	if _, known := s.last[key]; !known {
+		if s.order = append(s.order, key); len(s.order) > maxPaths {
+			delete(s.last, s.order[0])
+			s.order = s.order[1:]
 		}
 	}
-	if slower <= 0 || bytes <= 0 {
+	all := append(s.last[key], v)
+	s.last[key] = all[max(0, len(all)-samples):]
+}
+
+// ObserveLink records a speed of copies from host memory to a device, in bytes per second.
+func (s *Speeds) ObserveLink(device string, perSecond float64) {
+	if s.links == nil {
+		s.links = make(map[string]float64)
+	}
+	s.links[device] = max(s.links[device], perSecond)
+}
+
+// Of returns the speed of a path in bytes per second, and whether it was measured. Direct says that the path is
+// a copy between devices that reach each other directly.
+func (s *Speeds) Of(p Path, direct bool) (perSecond float64, measured bool) {
+	if all := s.last[p.key()]; len(all) > 0 {
+		return slices.Sorted(slices.Values(all))[len(all)/2], true
+	}
+	v, most := assumed[p.Kind], math.Inf(1)
+	if host := (Path{Kind: Host, To: p.To}); p.Kind != Host && len(s.last[host]) > 0 {
+		most, _ = s.Of(host, false)
+	}
+	switch {
+	case p.Kind == Device && direct && math.IsInf(most, 1):
+		return v, false
+	case p.Kind == Device && direct:
+		return max(v, 2*most), false
+	case p.Kind == Device: // its copies pass through host memory
+		v /= 2
+	}
+	return min(v, most), false
+}
+
+// Best returns the highest measured speed of a kind, from anywhere to a device, or else the assumed one.
+func (s *Speeds) Best(k Kind, to string) (perSecond float64) {
+	for _, p := range s.order {
+		if p.Kind == k && (p.To == "" || p.To == to) {
+			v, _ := s.Of(p, false)
+			perSecond = max(perSecond, v)
+		}
+	}
+	if perSecond == 0 {
+		perSecond, _ = s.Of(Path{Kind: k, To: to}, false)
+	}
+	return perSecond
+}
+
+// Floor returns the least time in which bytes can come over a path, by the best measured speeds of its source
+// and of the link of its device. It is unknown if neither was measured.
+func (s *Speeds) Floor(p Path, bytes int64) (least time.Duration, known bool) {
+	fastest := slices.Max(append([]float64{0}, s.last[p.key()]...))
+	if link := s.links[p.To]; p.Kind == Host || link > 0 && p.Kind != Device && (fastest == 0 || link < fastest) {
+		fastest = link
+	}
+	if fastest <= 0 || bytes <= 0 {
 		return 0, false
 	}
-	return time.Duration(float64(bytes) / slower * float64(time.Second)), true
-}
-
-// Faster reports whether a kind is faster than another one, as far as is known.
-func (s *Speeds) Faster(k, than Kind) bool {
-	a, _ := s.Of(k)
-	b, _ := s.Of(than)
-	return a > b
-}
-
-// Order returns the indices of candidates, the fastest first, and why the first one is.
-func (s *Speeds) Order(candidates []Kind) (order []int, why string) {
-	for i := range candidates {
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case s.Faster(candidates[a], candidates[b]):
-			return -1
-		case s.Faster(candidates[b], candidates[a]):
-			return 1
-		}
-		return 0
-	})
-	if len(order) > 0 {
-		why = "it " + s.text(candidates[order[0]])
-	}
-	for _, i := range order[min(1, len(order)):] {
-		if k := candidates[i]; k != candidates[order[0]] {
-			return order, why + ", and " + string(k) + " " + s.text(k)
-		}
-	}
-	return order, why
-}
-
-func (s *Speeds) text(k Kind) string {
-	v, measured := s.Of(k)
-	how := "is assumed to deliver"
-	if measured {
-		how = "delivered"
-	}
-	return fmt.Sprintf("%s %s/s", how, units.FormatBytes(int64(v)))
+	return max(1, time.Duration(float64(bytes)/fastest*float64(time.Second))), true
 }

@@ -24,20 +24,23 @@ type Canary struct {
 }
 
 // canaryDue reports whether the replica has been idle for so long that it sends itself a canary, or a check
-// waits for an idle replica: a request for one token through its queue and its engine. A canary runs alone
-// in its step, so its token depends on nothing else.
+// waits for an idle replica or is overdue: a request for one token through its queue and its engine. A canary runs
+// alone in its step, so its token depends on nothing else.
 func (m *Machine) canaryDue(e *event) bool {
-	if m.cfg.Watch.Canary == 0 || m.state != Serving || !m.MayPlan() || m.batch.Running()+m.batch.Waiting() > 0 {
+	if m.cfg.Watch.Canary == 0 || m.state != Serving || !m.MayPlan() {
 		return false
+	}
+	if m.batch.Running()+m.batch.Waiting() > 0 {
+		return m.checkOverdue(e.now)
 	}
 	return m.check.due ||
 		e.now.Sub(m.lastStep) >= m.cfg.Watch.Canary && e.now.Sub(m.lastCanary) >= m.cfg.Watch.Canary
 }
 
-// sendCanary queues a canary.
+// sendCanary queues a canary. That of an overdue check is queued when its step is planned.
 func (m *Machine) sendCanary(e *event) {
 	m.watch(e)
-	if m.submitCanary(e.now) {
+	if m.batch.Running()+m.batch.Waiting() > 0 || m.submitCanary(e.now) {
 		m.add(Advance{})
 	}
 }
@@ -56,7 +59,11 @@ func (m *Machine) submitCanary(now time.Time) bool {
 		}
 	}
 	_, refused := m.batch.Submit(batch.Request{ID: canaryID, Class: batch.Standard, Arrived: now,
-		Root: kv.Root(m.cfg.Model, "", []byte(canaryID)), Prompt: prompt, MaxOutput: 1, Client: canaryID})
+		Waited: 1, // a full queue does not refuse it
+		Root:   kv.Root(m.cfg.Model, "", []byte(canaryID)), Prompt: prompt, MaxOutput: 1, Client: canaryID})
+	if refused == nil && m.answers() > 0 {
+		m.canaryIndex = m.nextToken()
+	}
 	return refused == nil
 }
 

@@ -5,17 +5,24 @@ import (
 	"slices"
 	"time"
 
+	"troupe/core/batch"
 	"troupe/core/verify"
 )
 
 // Answer is what a canary gave at the first load of the same files, on the same kind of device.
 type Answer struct{ Prompt, Tokens []uint32 }
 
+// checkWithin is how long a check waits for an idle replica. From then on, every second step is one of the check
+// until it has passed: on a replica that is always busy, it ends within a few more steps.
+const checkWithin = 10 * time.Second
+
 // check compares all recorded tokens of a canary after the replica has left standby, one token per step. It
-// runs when the replica is idle; requests come first.
+// runs when the replica is idle; for checkWithin, requests come first.
 type check struct {
 	due    bool
-	left   int // tokens
+	since  time.Time
+	paused bool // the last step was one of the check, and the next one is not
+	left   int  // tokens
 	took   time.Duration
 	passed time.Duration // the time of all its steps, once it has passed
 }
@@ -44,21 +51,45 @@ func (m *Machine) beginCheck(now time.Time) {
 	if m.cfg.Watch.Canary == 0 || n == 0 {
 		return
 	}
-	m.check = check{due: true, left: n}
+	m.check = check{due: true, since: now, left: n}
 	if m.fault == Sound && m.batch.Running()+m.batch.Waiting() == 0 {
 		m.submitCanary(now)
 	}
 }
 
+// checkOverdue reports whether a check goes on although the replica is busy.
+func (m *Machine) checkOverdue(now time.Time) bool {
+	return m.check.due && m.state == Serving && !m.Faulty() && now.Sub(m.check.since) >= checkWithin
+}
+
+// planCheck plans the next step of an overdue check on a busy replica, alone, unless the last step was one.
+func (m *Machine) planCheck(now time.Time) (plan batch.Step, planned bool) {
+	if _, queued := m.batch.State(canaryID); queued || !m.checkOverdue(now) || m.check.paused {
+		m.check.paused = false
+		return batch.Step{}, false
+	}
+	if !m.submitCanary(now) {
+		return batch.Step{}, false
+	}
+	if plan, planned = m.batch.PlanAlone(canaryID); !planned {
+		m.batch.Drop(canaryID)
+	}
+	m.check.paused = planned
+	return plan, planned
+}
+
 // answered compares the token of a canary with the recorded one.
 func (m *Machine) answered(token uint32, e *event) {
-	i := m.nextToken()
+	i := m.canaryIndex
 	if want := m.model.Canary.Tokens[i]; token != want {
 		m.canaryFailed(fmt.Sprintf("token %d is %d, and was %d at the first load", i+1, token, want), e.now)
 		return
 	}
 	if !m.check.due {
 		m.canaryToken++
+		return
+	}
+	if i != m.nextToken() { // it is of a check that standby has ended
 		return
 	}
 	m.check.took += m.canaryTook

@@ -175,7 +175,8 @@
 // idle replica in serving sends itself a canary, a request for one token, and compares the token with
 // that of the first canary, or with one that is recorded for its weights. A canary that waits for its turn
 // is dropped when a sequence comes, or the replica leaves service. After standby a check compares all
-// recorded tokens, one canary after another, as long as no sequence comes; else it goes on later.
+// recorded tokens, one canary after another, as long as no sequence comes; else it goes on later. A check that
+// is not over 10 s after standby goes on although sequences run: every second step is one of its canaries.
 //
 // A step begins when it is sent to the engine, so the time for which a replica waits for its turn does
 // not count. The device watches the same step as part of a turn (core/turns), with a far shorter bound

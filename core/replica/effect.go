@@ -41,8 +41,8 @@ type (
 	// Close ends all copies and migrations. After Close, nothing writes to the blocks.
 	Close       struct{}
 	CheckFolder struct{ Revision string }
-	// FolderChanged reports that the fault of the model folder has changed.
-	FolderChanged struct{ Fault string }
+	// FolderChanged reports that the condition of the model folder has changed.
+	FolderChanged struct{ Folder }
 	// Drained answers the drain command.
 	Drained struct{ Departures Departures }
 	// SaveBlocks copies all blocks to the tiers. The caller reports BlocksSaved.

@@ -62,10 +62,24 @@ func (m *Machine) Drain(now time.Time) []Effect { return m.on(event{kind: evDrai
 // Stop reports that the actor stops or restarts.
 func (m *Machine) Stop() []Effect { return m.on(event{kind: evStop}) }
 
-// FolderChecked reports the result of a check of the model folder; an empty fault means that it is
-// intact.
-func (m *Machine) FolderChecked(fault string, now time.Time) []Effect {
-	return m.on(event{kind: evFolderChecked, id: fault, now: now})
+// Folder is the condition of a model folder.
+type Folder struct {
+	Fault     string // why the replica could not be loaded again from it; empty: it is intact
+	Elsewhere string // with a fault: the source that the replica would be loaded from; empty: there is none
+}
+
+// reported returns the fault that the deployment learns: a folder that is gone is none as long as the weights can
+// be loaded from elsewhere.
+func (f Folder) reported() string {
+	if f.Elsewhere != "" {
+		return ""
+	}
+	return f.Fault
+}
+
+// FolderChecked reports the result of a check of the model folder.
+func (m *Machine) FolderChecked(f Folder, now time.Time) []Effect {
+	return m.on(event{kind: evFolderChecked, folder: f, now: now})
 }
 
 // Fired reports that a timer fired.
@@ -214,8 +228,8 @@ func (m *Machine) folderChecked(*event) { m.add(SetTimer{FolderTimer, checkFolde
 // continues to serve.
 func (m *Machine) folderChanged(e *event) {
 	m.folderChecked(e)
-	m.folderFault = e.id
-	m.add(FolderChanged{e.id})
+	m.folder = e.folder
+	m.add(FolderChanged{e.folder})
 	m.reportSoon()
 }
 

@@ -72,7 +72,7 @@ type Machine struct {
 	model         Model
 	confirmed     string // revision that the deployment confirmed
 	foundRevision string // in Failed: the revision found in the folder, if it is not the requested one
-	folderFault   string // empty: none
+	folder        Folder // as last checked
 	engine        Engine // zero before it is ready
 	standby       bool   // the wanted level is standby, else active
 	drain         bool   // a drain command has not been answered
@@ -102,6 +102,7 @@ type Machine struct {
 	check      check // after standby
 
 	canaryToken int           // number of canaries that gave a recorded token, apart from checks
+	canaryIndex int           // of the recorded token that the canary in flight computes
 	canaryTook  time.Duration // of the step of the last canary
 
 	announcer     *kv.Announcer // block changes that routers have not received
@@ -154,6 +155,7 @@ type event struct {
 	kind       Event
 	now        time.Time
 	id         string // a request id, a digest, a lease or a fault
+	folder     Folder
 	n          int
 	number     uint64 // of a step or an attempt
 	capture    Capture

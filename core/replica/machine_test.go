@@ -67,6 +67,13 @@ func (w *world) digest(label string) string {
 	return rapid.SampledFrom([]string{"", "r-1", "r-2"}).Draw(w.T, label)
 }
 
+func (w *world) folder() (f Folder) {
+	if f.Fault = w.digest("fault"); f.Fault != "" {
+		f.Elsewhere = w.digest("elsewhere")
+	}
+	return f
+}
+
 func (w *world) resident() (all []kv.Committed) {
 	for i, h := range submissionHashes(rapid.IntRange(0, 4).Draw(w.T, "resident")) {
 		w.hbm[int32(i)] = h
@@ -103,7 +110,7 @@ func (w *world) lifeCycle() {
 		w.level = false
 		w.event(func() []Effect { return w.m.Activate(w.now) })
 	case 11:
-		w.event(func() []Effect { return w.m.FolderChecked(w.digest("fault"), w.now) })
+		w.event(func() []Effect { return w.m.FolderChecked(w.folder(), w.now) })
 	case 17:
 		w.event(func() []Effect { return w.m.Save(w.now) })
 	case 18, 19:

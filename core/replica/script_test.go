@@ -114,7 +114,7 @@ func (p *player) play(name string) {
 	case "confirmed":
 		p.do(m.ConfirmRevision(p.arg, now))
 	case "folder-checked":
-		p.do(m.FolderChecked(p.words["fault"], now))
+		p.do(m.FolderChecked(Folder{p.words["fault"], p.words["elsewhere"]}, now))
 	case "drain":
 		p.do(m.Drain(now))
 	case "standby":

@@ -48,7 +48,7 @@ type AdapterStatus struct {
 // Status returns the replica's status.
 func (m *Machine) Status() Status {
 	s := Status{State: m.state, Steps: m.steps, Totals: m.totals, LastNotFinite: m.lastNotFinite,
-		FoundRevision: m.foundRevision, FolderFault: m.folderFault}
+		FoundRevision: m.foundRevision, FolderFault: m.folder.reported()}
 	if m.leaving() {
 		s.Departures = m.departures
 	}

@@ -40,7 +40,11 @@ func (m *Machine) plan(e *event) {
 	if m.batch.Running()+m.batch.Waiting() > 1 {
 		m.dropCanary()
 	}
-	plan, ok := m.batch.Plan(e.now)
+	plan, ok := m.planCheck(e.now)
+	if !ok {
+		m.preempted(plan.Preempted)
+		plan, ok = m.batch.Plan(e.now)
+	}
 	for _, w := range plan.Rejected {
 		m.add(Rejected{w.ID, w.Adapter, w.Refusal.Detail})
 		m.interrupt(w.ID, Refusal{Reason: poolReasons[w.Refusal.Reason], Detail: w.Refusal.Detail})

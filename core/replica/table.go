@@ -43,7 +43,7 @@ var (
 	confirmed = guard{"confirmed", func(m *Machine, _ *event) bool { return m.revisionConfirmed() }}
 	confirms  = guard{"of these files", func(m *Machine, e *event) bool { return m.confirms(e.id) }}
 	forNow    = guard{"not ready yet", func(_ *Machine, e *event) bool { return e.refusal.Reason == NotReady }}
-	newFault  = guard{"changed", func(m *Machine, e *event) bool { return e.id != m.folderFault }}
+	newFault  = guard{"changed", func(m *Machine, e *event) bool { return e.folder != m.folder }}
 
 	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}

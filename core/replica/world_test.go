@@ -68,20 +68,21 @@ func (w *world) digestOf(label string) string {
 
 // snapshot is the state that an ignored event must not change.
 type snapshot struct {
-	state                 State
-	step                  StepState
-	memory                MemoryState
-	lease                 PoolState
-	turn                  TurnState
-	fault                 FaultState
-	sequences, isolated   int
-	running, waiting      int
-	steps, current        uint64
-	shrink                shrink
-	drain, standby        bool
-	confirmed, found, bad string
-	blocks                kv.Stats
-	totals                Totals
+	state               State
+	step                StepState
+	memory              MemoryState
+	lease               PoolState
+	turn                TurnState
+	fault               FaultState
+	sequences, isolated int
+	running, waiting    int
+	steps, current      uint64
+	shrink              shrink
+	drain, standby      bool
+	confirmed, found    string
+	folder              Folder
+	blocks              kv.Stats
+	totals              Totals
 }
 
 func (w *world) snapshot() snapshot {
@@ -89,7 +90,7 @@ func (w *world) snapshot() snapshot {
 	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, turn: m.turnState, fault: m.fault,
 		sequences: len(m.sequences), isolated: len(m.isolated), steps: m.steps, current: m.current.step,
 		shrink: m.shrink, drain: m.drain, standby: m.standby,
-		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
+		confirmed: m.confirmed, found: m.foundRevision, folder: m.folder, totals: m.totals}
 	if m.batch != nil {
 		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()
 	}

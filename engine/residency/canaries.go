@@ -138,15 +138,15 @@ func (c *Canaries) suspect(revision, source, version, why string) {
 	c.suspects.Suspect(revision, source, version, why)
 }
 
-// suspected reports whether a source must not be chosen for the content of its image.
-func (c *Canaries) suspected(s ImageSource) bool {
+// suspected returns why a source must not be chosen for the content of its image; empty if it may be.
+func (c *Canaries) suspected(s ImageSource) string {
 	if c == nil {
-		return false
+		return ""
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, suspected := c.suspects.Why(s.Image().Digests.Revision, s.Name(), versionOf(s))
-	return suspected
+	why, _ := c.suspects.Why(s.Image().Digests.Revision, s.Name(), versionOf(s))
+	return why
 }
 
 // versionOf identifies what a source has.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"troupe/core/loadsource"
 	"troupe/cuda"
 )
 
@@ -37,7 +36,7 @@ func (s *Store) MeasureLink() (err error) {
 	if err != nil {
 		return fmt.Errorf("measuring the link: %w", err)
 	}
-	s.link.Store(math.Float64bits(linkBytes / best.Seconds()))
+	s.speeds.observeLink(s.name, linkBytes/best.Seconds())
 	return nil
 }
 
@@ -55,10 +54,4 @@ func fastestCopy(stream cuda.Stream, to cuda.Ptr, from []byte) (best time.Durati
 		}
 	}
 	return best, nil
-}
-
-// floor returns the least time in which bytes can get from a source to the device, by what earlier loads
-// and MeasureLink have measured; 0 if that is unknown.
-func (s *Store) floor(from loadsource.Kind, bytes int64) time.Duration {
-	return s.speeds.floor(from, math.Float64frombits(s.link.Load()), bytes)
 }

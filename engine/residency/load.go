@@ -13,8 +13,8 @@ import (
 	"troupe/engine"
 )
 
-// load is one load of weights. It tries the sources in order, until one has weights whose canary gives the
-// recorded tokens: the image in host memory, those outside, and the folder.
+// load is one load of weights. It tries the sources in the order of their expected times, until one has weights
+// whose canary gives the recorded tokens. The last one is the folder, read as it is.
 type load struct {
 	store *Store
 	from  core.Source
@@ -72,7 +72,9 @@ func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse
 
 // next loads weights from the next source that can be loaded from.
 func (l *load) next(ctx context.Context) (candidate, error) {
-	for _, from := range []func(context.Context) (candidate, error){l.fromHostImage, l.fromOutside} {
+	for _, from := range []func(context.Context) (candidate, error){
+		l.fromHostFirst, l.fromOutside, l.fromHostLast,
+	} {
 		c, err := from(ctx)
 		if err == nil || noSourceHelps(ctx, err) {
 			return c, err
@@ -87,17 +89,46 @@ func (l *load) next(ctx context.Context) (candidate, error) {
 // errNoSource is the error of a kind of source that does not have the weights, or was tried.
 var errNoSource = errors.New("no such source")
 
-func (l *load) fromHostImage(ctx context.Context) (candidate, error) {
-	image := l.use.Image()
-	if image == nil || l.image {
+// hostImage returns the image in host memory, if it can still be tried.
+func (l *load) hostImage() *engine.Image {
+	if l.image || l.check.Doubts(FromHostCache) {
+		return nil
+	}
+	return l.use.Image()
+}
+
+// fromHostFirst loads from the image in host memory if that is the fastest source.
+func (l *load) fromHostFirst(ctx context.Context) (candidate, error) {
+	image := l.hostImage()
+	if image == nil {
 		return candidate{}, errNoSource
 	}
+	first, why := l.store.hostFirst(image, l.from, l.check)
+	if !first {
+		return candidate{}, errNoSource
+	}
+	return l.fromHost(ctx, image, why)
+}
+
+// fromHostLast loads from the image in host memory if the other sources, of which it was one, did not have its
+// content.
+func (l *load) fromHostLast(ctx context.Context) (candidate, error) {
+	if image := l.hostImage(); image != nil {
+		return l.fromHost(ctx, image, l.why)
+	}
+	return candidate{}, errNoSource
+}
+
+func (l *load) fromHost(ctx context.Context, image *engine.Image, why string) (candidate, error) {
 	l.image = true
+	began := time.Now()
 	w, err := l.store.loadImage(ctx, l.from, l.use, image)
+	if err == nil {
+		l.store.speeds.Observe(l.store.hostPath(), image.Info.WeightBytes, time.Since(began))
+	}
 	return candidate{
 		Weights: w, origin: Origin{
-			Source: FromHostCache, Why: "the host cache has its image",
-			Floor: l.store.floor(loadsource.Host, image.Info.WeightBytes),
+			Source: FromHostCache, Why: why, Floor: l.store.speeds.floor(l.store.hostPath(), image.Info.WeightBytes),
 		},
 		sources:  []verify.Source{{Name: FromHostCache, Doubtful: true}},
 		drop:     func(_, why string) { l.use.Damaged(errors.New(why)) },
@@ -109,20 +140,39 @@ func (l *load) fromOutside(ctx context.Context) (candidate, error) {
 	if l.outside {
 		return candidate{}, errNoSource
 	}
-	found, because := l.store.sourcesOf(ctx, l.from, l.check)
+	var host *hostSource
+	if image := l.hostImage(); image != nil {
+		host = l.store.hostSource(l.use, l.from)
+	}
+	found, because := l.store.sourcesOf(ctx, l.from, l.check, host)
 	if len(found) == 0 {
 		l.outside = true
 		return candidate{}, errNoSource
 	}
+	if _, first := found[0].(*hostSource); first { // what seemed faster is suspected or gone
+		for _, other := range found {
+			_ = other.Close() // nothing was read
+		}
+		c, err := l.fromHost(ctx, host.image, because)
+		if err == nil || noSourceHelps(ctx, err) {
+			return c, err
+		}
+		l.why = err.Error()
+		return l.fromOutside(ctx)
+	}
 	p := newParts(found)
 	began := time.Now()
 	w, image, err := l.store.loadParts(ctx, p, l.use)
+	if only := p.only(); err == nil && only != nil {
+		path := l.store.candidate(only, l.from.Path).Path
+		l.store.speeds.Observe(path, p.image.Info.WeightBytes, time.Since(began))
+	}
 	c := candidate{Weights: w, origin: p.origin(because), image: image, sources: p.contributors(), drop: p.drop,
 		versions: p.versions()}
-	if err == nil && p.only() != "" {
-		c.origin.Floor = l.store.floor(p.only(), p.image.Info.WeightBytes)
-		l.store.speeds.Observe(p.only(), p.image.Info.WeightBytes, time.Since(began))
-	}
+	p.delivered(func(s ImageSource, bytes int64) {
+		c.origin.Floor += l.store.speeds.floor(l.store.candidate(s, l.from.Path).Path, bytes)
+	})
+	l.image = l.image || err != nil && p.find(FromHostCache) != nil
 	// The next attempt leaves out the sources that were rejected, but not the folder.
 	l.outside = err != nil || !doubtful(c.sources)
 	if closed := p.close(); err != nil {
@@ -149,8 +199,9 @@ func (l *load) fromFolder(ctx context.Context) (candidate, error) {
 	w, image, err := l.store.loadFolder(ctx, l.from, l.use)
 	var floor time.Duration
 	if err == nil {
-		floor = l.store.floor(loadsource.Folder, w.Info().WeightBytes)
-		l.store.speeds.Observe(loadsource.Folder, w.Info().WeightBytes, time.Since(began))
+		path, bytes := l.store.folderPath(l.from.Path), w.Info().WeightBytes
+		l.store.speeds.Observe(path, bytes, time.Since(began))
+		floor = l.store.speeds.floor(path, bytes)
 	}
 	return candidate{
 		Weights: w, origin: Origin{Source: string(loadsource.Folder), Why: l.why, Floor: floor}, image: image,

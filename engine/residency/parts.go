@@ -28,6 +28,8 @@ type OtherNodes interface {
 	// Header returns the image of a revision that fits a device, without its weights; nil if there is
 	// none. It checks the digest of its files.
 	Header(revision string, on cuda.Info) *engine.Image
+	// Has returns the name of a source on another node that has the image; empty: there is none.
+	Has(revision string, on cuda.Info) (source string)
 	// Open returns the nodes that have the image.
 	Open(ctx context.Context, revision string, on cuda.Info) []ImageSource
 }
@@ -167,14 +169,23 @@ func (p *parts) origin(why string) Origin {
 	return Origin{Source: last.Name(), Why: why}
 }
 
-// only returns the kind of the source that has delivered all parts; "" if there were several.
-func (p *parts) only() loadsource.Kind {
+// only returns the source that has delivered all parts; nil if there were several.
+func (p *parts) only() ImageSource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current == 0 {
-		return p.sources[0].Kind()
+		return p.sources[0]
 	}
-	return ""
+	return nil
+}
+
+// delivered calls f for each source with the bytes that it has delivered.
+func (p *parts) delivered(f func(s ImageSource, bytes int64)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, s := range p.sources {
+		f(s, p.read[n])
+	}
 }
 
 // contributors returns the sources that have delivered parts.

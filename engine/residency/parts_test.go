@@ -110,6 +110,8 @@ type nodes []*source
 
 func (n nodes) Header(string, cuda.Info) *engine.Image { return n[0].image }
 
+func (n nodes) Has(string, cuda.Info) string { return n[0].name }
+
 func (n nodes) Open(context.Context, string, cuda.Info) (all []residency.ImageSource) {
 	for _, s := range n {
 		all = append(all, s)

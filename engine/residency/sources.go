@@ -18,41 +18,116 @@ func noSourceHelps(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost)
 }
 
-// sourcesOf returns the sources outside host memory that have an image, the fastest first, and why. The
-// folder is among them if another source knows the image. Other nodes are asked if the folder cannot be
-// read, or if they are faster. Sources that are suspected, or whose weights this load has rejected, are left
-// out.
-func (s *Store) sourcesOf(ctx context.Context, from core.Source, check *verify.Load) (all []ImageSource, why string) {
+// hostFirst reports whether the image in host memory is to be loaded before all other sources, and why. It
+// opens no source, and asks no other node.
+func (s *Store) hostFirst(image *engine.Image, from core.Source, check *verify.Load) (first bool, why string) {
+	on, bytes := s.device.Info(), image.Info.WeightBytes
+	all := []loadsource.Candidate{{Path: s.hostPath(), Name: FromHostCache}}
+	if s.fits(image, from) != nil || s.others != nil && s.speeds.nodesBeat(all[0], bytes) {
+		return s.fits(image, from) != nil, "the host cache has its image"
+	}
+	if s.peers != nil {
+		for _, d := range s.peers.List(from.Digest(), on, s) {
+			all = append(all, s.deviceCandidate(d.Name, d.Models))
+		}
+	}
+	if s.disk.Has(from.Digest(), on) {
+		all = append(all, loadsource.Candidate{Path: s.diskImagePath(), Name: string(loadsource.DiskImage)})
+	}
+	if _, ok := s.loader.(engine.FolderLoader); ok && s.folderHas(from.Path, from.Digest()) {
+		all = append(all, loadsource.Candidate{Path: s.folderPath(from.Path), Name: string(loadsource.Folder)})
+	}
+	all = slices.DeleteFunc(all, func(c loadsource.Candidate) bool { return check.Doubts(c.Name) })
+	order, why := s.speeds.rank(bytes, all)
+	return len(order) > 0 && order[0] == 0, why
+}
+
+// sourcesOf returns the sources that have an image, the one to use first first, and why. The image in host
+// memory is among them if it is given, and the folder if another source knows the image. Other nodes are asked
+// if nothing else here has the weights but devices and a disk, or if they are expected to be faster. Sources that
+// are suspected, or whose weights this load has rejected, are left out.
+func (s *Store) sourcesOf(ctx context.Context, from core.Source, check *verify.Load, image *hostSource) (
+	sorted []ImageSource, why string) {
 	if _, ok := s.loader.(engine.ImageLoader); !ok || from.Digest() == "" {
 		return nil, ""
 	}
+	var all []ImageSource
 	on := s.device.Info()
+	if image != nil {
+		all = append(all, image)
+	}
 	if i := s.disk.Open(from.Digest(), on); i != nil {
 		all = append(all, i)
 	}
 	if s.peers != nil {
 		all = append(all, s.peers.Open(ctx, from.Digest(), on, s)...)
 	}
-	if s.others != nil {
-		_, err := s.loader.Inspect(from.Path, on)
-		if err != nil || s.speeds.faster(loadsource.Node, loadsource.Folder) ||
-			s.speeds.faster(loadsource.NodeDevice, loadsource.Folder) {
-			all = append(all, s.others.Open(ctx, from.Digest(), on)...)
-		}
+	if s.others != nil && s.asksNodes(all, from, image != nil) {
+		all = append(all, s.others.Open(ctx, from.Digest(), on)...)
 	}
 	all = slices.DeleteFunc(all, func(i ImageSource) bool {
-		out := check.Doubts(i.Name()) || s.canaries.suspected(i)
-		if out {
+		if check.Doubts(i.Name()) {
+			_ = i.Close() // nothing was read
+			return true
+		}
+		return false
+	})
+	return s.rank(s.withFolder(all, from), from)
+}
+
+// asksNodes reports whether other nodes are asked for weights that some sources here have, and perhaps the
+// folder.
+func (s *Store) asksNodes(here []ImageSource, from core.Source, image bool) bool {
+	info, err := s.loader.Inspect(from.Path, s.device.Info())
+	if err != nil && !image {
+		return true
+	}
+	var all []loadsource.Candidate
+	for _, i := range here {
+		all = append(all, s.candidate(i, from.Path))
+	}
+	bytes := info.WeightBytes
+	if err == nil {
+		all = append(all, loadsource.Candidate{Path: s.folderPath(from.Path), Name: string(loadsource.Folder)})
+	} else {
+		bytes = here[0].Image().Info.WeightBytes
+	}
+	order, _ := s.speeds.rank(bytes, all)
+	return s.speeds.nodesBeat(all[order[0]], bytes)
+}
+
+// withFolder adds the folder to sources if it has the files of one that is not suspected.
+func (s *Store) withFolder(all []ImageSource, from core.Source) []ImageSource {
+	files, ok := s.loader.(engine.FolderLoader)
+	known := slices.IndexFunc(all, func(i ImageSource) bool { return s.canaries.suspected(i) == "" })
+	if !ok || known < 0 {
+		return all
+	}
+	if f, err := files.OpenParts(from.Path, all[known].Image(), s.device.Info()); err == nil {
+		all = append(all, folderSource{f, all[known].Image()})
+	}
+	return all
+}
+
+// rank puts sources in order, and says why. It closes those that are suspected.
+func (s *Store) rank(all []ImageSource, from core.Source) (sorted []ImageSource, why string) {
+	if len(all) == 0 {
+		return nil, ""
+	}
+	bytes := all[0].Image().Info.WeightBytes
+	var candidates []loadsource.Candidate
+	for _, i := range all {
+		c := s.candidate(i, from.Path)
+		if c.Suspect = s.canaries.suspected(i); c.Suspect != "" {
 			_ = i.Close() // nothing was read
 		}
-		return out
-	})
-	if files, ok := s.loader.(engine.FolderLoader); ok && len(all) > 0 {
-		if f, err := files.OpenParts(from.Path, all[0].Image(), on); err == nil {
-			all = append(all, folderSource{f, all[0].Image()})
-		}
+		candidates = append(candidates, c)
 	}
-	return s.speeds.order(all)
+	order, why := s.speeds.rank(bytes, candidates)
+	for _, i := range order {
+		sorted = append(sorted, all[i])
+	}
+	return sorted, why
 }
 
 // loadParts loads weights from sources outside host memory. If the use is for that, it fills an image with
@@ -75,19 +150,15 @@ func (s *Store) loadParts(ctx context.Context, p *parts, use *ImageUse) (engine.
 
 func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, image *engine.Image) (engine.Weights,
 	error) {
-	loader, ok := s.loader.(engine.ImageLoader)
-	if !ok || !image.Fits(s.device.Info()) {
-		return nil, errors.New("the image is not one for this device")
-	}
-	if from.Revision != "" && image.Digests.Revision != from.Revision {
-		return nil, errors.New("the image has another revision")
+	if err := s.fits(image, from); err != nil {
+		return nil, err
 	}
 	memory, err := use.Memory()
 	if err != nil {
 		return nil, err
 	}
 	s.loads.Add(1)
-	weights, err := loader.LoadImage(ctx, s.device, image, memory, nil)
+	weights, err := s.loader.(engine.ImageLoader).LoadImage(ctx, s.device, image, memory, nil)
 	if damaged := (*engine.DamagedImage)(nil); errors.As(err, &damaged) {
 		use.Damaged(damaged)
 	}

@@ -1,7 +1,10 @@
 package residency
 
 import (
+	"fmt"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"troupe/core/loadsource"
@@ -14,36 +17,99 @@ type Speeds struct {
 }
 
 // Observe records what a source has delivered.
-func (s *Speeds) Observe(k loadsource.Kind, bytes int64, took time.Duration) {
+func (s *Speeds) Observe(p loadsource.Path, bytes int64, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.speeds.Observe(k, bytes, took)
+	s.speeds.Observe(p, bytes, took)
 }
 
-// order puts sources in order, the fastest first, and says why.
-func (s *Speeds) order(all []ImageSource) (sorted []ImageSource, why string) {
+func (s *Speeds) observeLink(device string, perSecond float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var kinds []loadsource.Kind
-	for _, one := range all {
-		kinds = append(kinds, one.Kind())
-	}
-	order, why := s.speeds.Order(kinds)
-	for _, i := range order {
-		sorted = append(sorted, all[i])
-	}
-	return sorted, why
+	s.speeds.ObserveLink(device, perSecond)
 }
 
-func (s *Speeds) floor(k loadsource.Kind, link float64, bytes int64) time.Duration {
+func (s *Speeds) of(c loadsource.Candidate) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least, _ := s.speeds.Floor(k, link, bytes)
+	v, _ := s.speeds.Of(c.Path, c.Direct)
+	return v
+}
+
+func (s *Speeds) rank(bytes int64, all []loadsource.Candidate) (order []int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.speeds.Rank(bytes, all)
+}
+
+// nodesBeat reports whether other nodes are expected to be faster than a candidate.
+func (s *Speeds) nodesBeat(c loadsource.Candidate, bytes int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.speeds.Beats(loadsource.Node, c, bytes) || s.speeds.Beats(loadsource.NodeDevice, c, bytes)
+}
+
+func (s *Speeds) floor(p loadsource.Path, bytes int64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	least, _ := s.speeds.Floor(p, bytes)
 	return least
 }
 
-func (s *Speeds) faster(k, than loadsource.Kind) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.speeds.Faster(k, than)
+// DiskOf returns the number of the disk that has a file; empty if there is no such file.
+func DiskOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprint(sys.Dev)
+	}
+	return ""
+}
+
+// hostPath is the path from the host cache to the device.
+func (s *Store) hostPath() loadsource.Path { return loadsource.Path{Kind: loadsource.Host, To: s.name} }
+
+func (s *Store) folderPath(folder string) loadsource.Path {
+	return loadsource.Path{Kind: loadsource.Folder, From: DiskOf(folder), To: s.name}
+}
+
+func (s *Store) diskImagePath() loadsource.Path {
+	return loadsource.Path{Kind: loadsource.DiskImage, From: DiskOf(s.disk.dir), To: s.name}
+}
+
+// device returns another device of the node as a source.
+func (s *Store) deviceCandidate(name string, other *Store) loadsource.Candidate {
+	return loadsource.Candidate{
+		Path: loadsource.Path{Kind: loadsource.Device, From: name, To: s.name}, Name: name, Direct: s.reaches(other),
+	}
+}
+
+// SpeedFrom returns the expected speed of copies from the device of another store, which has a name as a
+// source; 0 for a nil store.
+func (s *Store) SpeedFrom(name string, other *Store) float64 {
+	if s == nil {
+		return 0
+	}
+	return s.speeds.of(s.deviceCandidate(name, other))
+}
+
+// candidate describes an open source. Its folder is that of the model.
+func (s *Store) candidate(i ImageSource, folder string) loadsource.Candidate {
+	if w, ok := i.(*WeightsReader); ok {
+		return s.deviceCandidate(i.Name(), w.store)
+	}
+	c := loadsource.Candidate{Name: i.Name()}
+	switch i.Kind() {
+	case loadsource.Host:
+		c.Path = s.hostPath()
+	case loadsource.Folder:
+		c.Path = s.folderPath(folder)
+	case loadsource.DiskImage:
+		c.Path = s.diskImagePath()
+	default:
+		c.Path = loadsource.Path{Kind: i.Kind(), From: i.Name(), To: s.name}
+	}
+	return c
 }

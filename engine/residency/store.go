@@ -41,10 +41,9 @@ type Store struct {
 	speeds *Speeds       // of sources
 	loads  atomic.Int64  // of weights
 	own    atomic.Uint64 // copies of Load
-	link   atomic.Uint64 // bits of the speed of copies to the device, in bytes per second; 0: not measured
 
 	canaries *Canaries // nil: weights are not verified
-	name     string    // of the device, for records: "gpu-0"
+	name     string    // of the device: "gpu-0"
 
 	mu      sync.Mutex
 	copies  map[uint64]*copied
@@ -87,8 +86,8 @@ func (s *Store) UseOtherNodes(others OtherNodes) { s.others = others }
 // UseDevices lets the store load weights from other devices of the node.
 func (s *Store) UseDevices(devices Devices) { s.peers = devices }
 
-// ShareSpeeds lets stores of one node share what they have measured.
-func (s *Store) ShareSpeeds(speeds *Speeds) { s.speeds = speeds }
+// ShareSpeeds lets stores of one node share what they have measured. The device has a name there.
+func (s *Store) ShareSpeeds(speeds *Speeds, device string) { s.speeds, s.name = speeds, device }
 
 // VerifyBy lets the store verify weights by the records of a node. The name is that of the device.
 func (s *Store) VerifyBy(canaries *Canaries, name string) { s.canaries, s.name = canaries, name }

@@ -54,10 +54,12 @@ func TestSuspectedNodeIsNotChosenAgain(t *testing.T) {
 
 	v.store.UseImages(nil)
 	speeds := &residency.Speeds{}
-	speeds.Observe(loadsource.Node, 1<<50, time.Second)
-	v.store.ShareSpeeds(speeds)
+	v.store.ShareSpeeds(speeds, "gpu-0")
 	wake := func(image *engine.Image, content []byte) (from residency.Origin, read int) {
 		t.Helper()
+		for range 10 { // loads of the folder, so slow that a node is expected to be faster
+			speeds.Observe(loadsource.Path{Kind: loadsource.Folder, From: residency.DiskOf(v.path)}, 1, time.Second)
+		}
 		node := &source{name: "node b", image: image, content: content, parts: 1000, read: make(map[int]int)}
 		v.store.UseOtherNodes(nodes{node})
 		l, err := v.load()

@@ -26,7 +26,7 @@ type copied struct {
 type Origin struct {
 	Source string        // its name
 	Why    string        // why this source was used
-	Floor  time.Duration // least time of the load; see Store.floor
+	Floor  time.Duration // least time of the load, see loadsource.Speeds.Floor; 0: nothing was measured
 	Verify time.Duration // of the canaries, with those of sources that were rejected
 }
 
@@ -89,15 +89,45 @@ func (s *Store) Holds(path, revision string) string {
 	if s.disk.Has(revision, on) {
 		return string(loadsource.DiskImage)
 	}
-	if _, err := s.loader.Inspect(path, on); err != nil {
+	if !s.folderHas(path, revision) {
 		return ""
 	}
-	if cache, ok := s.loader.(engine.DigestCache); ok && revision != "" {
-		if found, changed := cache.CachedDigests(path); changed || found.Revision != "" && found.Revision != revision {
-			return ""
+	return string(loadsource.Folder)
+}
+
+// Elsewhere returns a source of a revision that is neither the folder nor the device of the store itself; empty:
+// there is none. It asks other nodes if this one has none.
+func (s *Store) Elsewhere(revision string) string {
+	on := s.device.Info()
+	switch {
+	case revision == "":
+		return ""
+	case s.images.Find(revision, on) != nil:
+		return FromHostCache
+	case s.disk.Has(revision, on):
+		return string(loadsource.DiskImage)
+	}
+	if s.peers != nil {
+		if all := s.peers.List(revision, on, s); len(all) > 0 {
+			return all[0].Name
 		}
 	}
-	return string(loadsource.Folder)
+	if s.others != nil {
+		return s.others.Has(revision, on)
+	}
+	return ""
+}
+
+// folderHas reports whether a folder can be read, and is not known to have other files.
+func (s *Store) folderHas(path, revision string) bool {
+	if _, err := s.loader.Inspect(path, s.device.Info()); err != nil {
+		return false
+	}
+	if cache, ok := s.loader.(engine.DigestCache); ok && revision != "" {
+		found, changed := cache.CachedDigests(path)
+		return !changed && (found.Revision == "" || found.Revision == revision)
+	}
+	return true
 }
 
 // find returns a copy of a revision, or nil.

@@ -15,8 +15,16 @@ type Devices interface {
 	// Find returns the image of weights on a device, without content, and the name of that device as a
 	// source; nil if there are none that fit.
 	Find(revision string, on cuda.Info) (image *engine.Image, name string)
+	// List returns the devices that have weights, except the one of a store.
+	List(revision string, on cuda.Info, except *Store) []NamedDevice
 	// Open returns readers of the weights on devices, except the one of a store.
 	Open(ctx context.Context, revision string, on cuda.Info, except *Store) []ImageSource
+}
+
+// NamedDevice is a device with its name as a source.
+type NamedDevice struct {
+	Name   string
+	Models *Store
 }
 
 // SourceName is the kind and the name of a source.
@@ -103,13 +111,8 @@ func (w *WeightsReader) Close() error {
 	return err
 }
 
-// Reaches returns 1 if the device of a store reaches the one of another store directly, and 0 otherwise.
-func (s *Store) Reaches(other *Store) int {
-	if s == nil {
-		return 0
-	}
-	if p, err := cuda.As[cuda.Peers](s.device); err == nil && p.Reaches(other.device) {
-		return 1
-	}
-	return 0
+// reaches reports whether the device of a store reaches the one of another store directly.
+func (s *Store) reaches(other *Store) bool {
+	p, err := cuda.As[cuda.Peers](s.device)
+	return err == nil && p.Reaches(other.device)
 }

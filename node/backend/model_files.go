@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"troupe/actors/supervise"
+	"troupe/core/replica"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/modelfile"
@@ -29,6 +30,9 @@ type ModelFiles struct {
 	// Image returns an image on this node of the files that a folder had: of the given revision if there is
 	// one, or else the one that was used last; nil: there is none.
 	Image func(path, revision string) *engine.Image
+	// Source returns where a device would load the weights of a revision from without their folder; empty:
+	// from nowhere. It may ask other nodes.
+	Source func(gpu, revision string) string
 	// Elsewhere asks the other nodes about a folder that is missing on this node.
 	Elsewhere func(ctx context.Context, path string) (*messages.NodeModelResponse, error)
 	Runtime   supervise.Runtime
@@ -58,8 +62,10 @@ func (f *ModelFiles) digestsOf(path string) (d engine.Digests, changed bool) {
 	return d, false
 }
 
-// FolderFault returns why a replica could not be loaded again from its folder, or "".
-func (f *ModelFiles) FolderFault(spec *messages.ReplicaSpec, revision string) string {
+// CheckFolder returns whether a replica could be loaded again from its folder. If the folder is gone, it looks
+// for another source of the weights. Files that were replaced remain a fault: only an operator knows which ones
+// are to be served.
+func (f *ModelFiles) CheckFolder(spec *messages.ReplicaSpec, revision string) replica.Folder {
 	known, changed := f.digestsOf(spec.GetPath())
 	where := spec.GetPath() + " of node " + f.Node
 	_, config := f.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
@@ -71,13 +77,17 @@ func (f *ModelFiles) FolderFault(spec *messages.ReplicaSpec, revision string) st
 	}
 	switch err := cmp.Or(config, err); {
 	case err != nil:
-		return fmt.Sprintf("%s could not be loaded again from %s: %v; put the folder back", spec.GetName(), where, err)
+		return replica.Folder{
+			Fault: fmt.Sprintf("%s could not be loaded again from %s: %v; put the folder back", spec.GetName(), where,
+				err),
+			Elsewhere: f.Source(spec.GetGpu(), revision),
+		}
 	case changed || known.Revision != "" && known.Revision != revision:
-		return fmt.Sprintf("%s could not be loaded again from %s, which has other files than revision %s; "+
-			"run models.deploy to roll to the new files, or put the old files back", spec.GetName(), where,
-			digest.Short(revision))
+		return replica.Folder{Fault: fmt.Sprintf("%s could not be loaded again from %s, which has other files than "+
+			"revision %s; run models.deploy to roll to the new files, or put the old files back", spec.GetName(), where,
+			digest.Short(revision))}
 	}
-	return ""
+	return replica.Folder{}
 }
 
 // Model implements control.Backend.

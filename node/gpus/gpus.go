@@ -121,7 +121,7 @@ func (g *GPUs) Images() *residency.HostCache { return g.images }
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
 	m := residency.NewStore(d.Device, g.loader)
-	m.ShareSpeeds(&g.speeds)
+	m.ShareSpeeds(&g.speeds, query.GPUName(len(g.models)))
 	_ = m.MeasureLink() // if that fails, the floors of loads are unknown
 	g.models = append(g.models, m)
 }
@@ -148,6 +148,16 @@ func (g *GPUs) ModelsOf(gpu string) (*residency.Store, error) {
 		}
 	}
 	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+}
+
+// Source returns where a device would load the weights of a revision from without their folder; empty: from
+// nowhere. It may ask other nodes.
+func (g *GPUs) Source(gpu, revision string) string {
+	m, err := g.ModelsOf(gpu)
+	if err != nil {
+		return ""
+	}
+	return m.Elsewhere(revision)
 }
 
 // AllocHost allocates page-locked host memory.

@@ -23,8 +23,8 @@ type Replicas struct {
 	Tiers Tiers
 	Fence *replicaset.Fence
 	Plane replica.Bulk
-	// FolderFault returns why a replica could not be loaded again from its folder, or "".
-	FolderFault func(spec *messages.ReplicaSpec, revision string) string
+	// CheckFolder returns whether a replica could be loaded again from its folder.
+	CheckFolder func(spec *messages.ReplicaSpec, revision string) core.Folder
 	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
 	Pins      func(model string) (uint64, []*messages.PinnedPrefix)
 	HostCache HostCache // of adapters
@@ -53,7 +53,7 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 		},
 		OpenBlocks:  func(handle string) (replica.Blocks, error) { return r.blocks(b, spec.GetGpu(), handle) },
 		Bulk:        r.Plane,
-		CheckFolder: func(revision string) string { return r.FolderFault(spec, revision) },
+		CheckFolder: func(revision string) core.Folder { return r.CheckFolder(spec, revision) },
 		Tiers:       r.Tiers.forReplicas(b),
 		Copier:      func(of replica.CopierSpec) *actor.Props { return r.copier(b, spec.GetGpu(), of) },
 		Pins:        func() (uint64, []*messages.PinnedPrefix) { return r.Pins(spec.GetModel()) },

@@ -245,7 +245,7 @@ func (n *Node) props() *actor.Props {
 		GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent, HostCache: images,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
-		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
+		CheckFolder: func(*messages.ReplicaSpec, string) replica.Folder { return replica.Folder{} },
 		Pins:        n.prefixes.Pinned,
 		Watch:       stepWatch, Publish: silent,
 		HostCache: images}

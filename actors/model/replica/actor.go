@@ -84,7 +84,7 @@ type (
 	}
 	folderChecked struct {
 		incarnation uint64
-		fault       string
+		folder      core.Folder
 	}
 )
 

@@ -20,6 +20,7 @@ import (
 	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
 	"troupe/core/lora"
+	core "troupe/core/replica"
 	"troupe/core/sample"
 	"troupe/cuda/host"
 	"troupe/engine"
@@ -122,7 +123,7 @@ type cluster struct {
 	routeTo     *testNode                                // replica of new sessions; nil: a
 	tiers       func(name string) replica.Tiers          // by replica; nil: no tiers
 	findBlocks  func(*messages.FindBlocks) proto.Message // the router's answer
-	checkFolder func(revision string) string             // of each replica; nil: none
+	checkFolder func(revision string) core.Folder        // of each replica; nil: none
 	revisions   map[string]string                        // by replica; default sameRevision, empty: no digest
 	operator    *testkit.Peer
 	router      *testkit.Peer

@@ -27,9 +27,9 @@ type Config struct {
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
 	// OpenBlocks opens the KV blocks of the lease of a handle for copying.
 	OpenBlocks func(handle string) (Blocks, error)
-	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
-	// folder, or "" if they could. It may block. If it is nil, the folder is not checked.
-	CheckFolder func(revision string) string
+	// CheckFolder returns whether the files of a revision could be loaded again from the replica's
+	// folder. It may block. If it is nil, the folder is not checked.
+	CheckFolder func(revision string) core.Folder
 	// Engine returns the props of the child that runs steps with the lease of a handle; see package
 	// stepper.
 	Engine func(handle string, gate func(number uint64) (engine.Gate, error)) *actor.Props

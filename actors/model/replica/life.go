@@ -86,13 +86,13 @@ func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 func (r *replica) checkFolder(ctx actor.Context, revision string) {
 	check, incarnation := r.CheckFolder, r.incarnation
 	supervise.Job(ctx, r.life,
-		func(context.Context) (string, error) { return check(revision), nil },
-		func(fault string, _ error) any { return &folderChecked{incarnation, fault} })
+		func(context.Context) (core.Folder, error) { return check(revision), nil },
+		func(folder core.Folder, _ error) any { return &folderChecked{incarnation, folder} })
 }
 
 func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
 	if msg.incarnation == r.incarnation {
-		r.Perform(ctx, r.machine.FolderChecked(msg.fault, supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.FolderChecked(msg.folder, supervise.Now(ctx)))
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.CheckFolder:
 			r.checkFolder(ctx, e.Revision)
 		case core.FolderChanged:
-			r.Log.Warn().Str("replica", r.Spec.GetName()).Str("fault", e.Fault).Msg("model folder changed")
+			r.folderChanged(e)
 		case core.Drained:
 			ctx.Send(r.drainRequester, &messages.ReplicaDrained{
 				Replica: r.Spec.GetName(), Departures: wire.Departures(e.Departures),

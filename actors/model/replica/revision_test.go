@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	core "troupe/core/replica"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -159,24 +160,33 @@ func TestStatusNamesFoundRevision(t *testing.T) {
 }
 
 // TestReportsFolderFault checks that a replica whose model folder is damaged or missing continues
-// to serve, and reports the fault until it is repaired.
+// to serve, and reports the fault until it is repaired, or the weights are found elsewhere.
 func TestReportsFolderFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fault atomic.Value
-		fault.Store("")
+		fault.Store(core.Folder{})
 		c := buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
 			bulk: &bulk{chunkTime: time.Millisecond},
-			checkFolder: func(revision string) string {
+			checkFolder: func(revision string) core.Folder {
 				if revision != sameRevision {
 					t.Errorf("checked revision %q", revision)
 				}
-				return fault.Load().(string)
+				return fault.Load().(core.Folder)
 			}}, roomy, roomy)
-		for _, want := range []string{"", "the folder is gone", "other files", ""} {
-			fault.Store(want)
+		for _, of := range []struct {
+			core.Folder
+			want string
+		}{
+			{},
+			{core.Folder{Fault: "the folder is gone"}, "the folder is gone"},
+			{core.Folder{Fault: "the folder is gone", Elsewhere: "host cache"}, ""},
+			{core.Folder{Fault: "other files"}, "other files"},
+			{},
+		} {
+			fault.Store(of.Folder)
 			time.Sleep(6 * time.Second)
-			if s := c.status(c.a); s.GetFolderFault() != want || s.GetState() != servingState {
-				t.Errorf("%q: %v", want, s)
+			if s := c.status(c.a); s.GetFolderFault() != of.want || s.GetState() != servingState {
+				t.Errorf("%+v: %v", of, s)
 			}
 		}
 	})

@@ -68,6 +68,14 @@ func (r *replica) verified(e core.Verified) {
 		e.Took.Round(time.Microsecond)))
 }
 
+func (r *replica) folderChanged(e core.FolderChanged) {
+	r.Log.Warn().Str("replica", r.Spec.GetName()).Str("fault", e.Fault).Str("source", e.Elsewhere).
+		Msg("model folder changed")
+	if e.Elsewhere != "" {
+		r.publish("folder.missing", e.Fault+"; until then its weights would be loaded from "+e.Elsewhere)
+	}
+}
+
 // publish publishes an event of the life cycle.
 func (r *replica) publish(kind, detail string) {
 	if r.Publish != nil {
