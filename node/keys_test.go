@@ -160,8 +160,8 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 	other := make(chan struct{})
 	go func() {
 		defer close(other)
-		if res, text := completeWithKey(t, n, kimKey,
-			map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
+		small := map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}
+		if res, text := completeWithKey(t, n, kimKey, small); res.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", res.StatusCode, text)
 		}
 	}()

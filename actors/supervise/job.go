@@ -19,7 +19,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Job runs work in a goroutine under the context life, converts the result to a message with note,
 // and sends the message to the actor itself. A panic becomes a *PanicError. The returned channel is
-// closed when the work has ended, before the message is sent.
+// closed when the work has ended and the message is sent, so that an actor that waits for the work and
+// then stops does not race with its message.
 //
 // The message must carry the actor's incarnation, so that a later incarnation can recognize it as
 // stale.
@@ -30,8 +31,8 @@ func Job[T any](ctx actor.Context, life context.Context,
 	done := make(chan struct{})
 	RuntimeOf(ctx.ActorSystem()).Go(func() {
 		result, err := guarded(life, work)
-		close(done)
 		root.Send(self, note(result, err))
+		close(done)
 	})
 	return done
 }

@@ -46,7 +46,8 @@ func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		return err == nil && res.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(body), `"quorum"`)
+		return err == nil && res.StatusCode == http.StatusServiceUnavailable &&
+			strings.Contains(string(body), `"quorum"`)
 	})
 
 	for _, n := range c.Nodes[1:] {
