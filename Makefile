@@ -14,7 +14,7 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: race repeat fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
-.PHONY: rolling rounds interleavings sim nats
+.PHONY: bench-switch rolling rounds interleavings sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -166,6 +166,9 @@ soak-plot: ## run a mixed load on two nodes for SOAK (30m), write docs/soak.svg 
 
 bench: ## run the benchmarks and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
+
+bench-switch: ## measure cold, parked, peer and standby switches over their floors, in one table
+	go run ./tools/bench -switch
 
 bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md
 	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && \

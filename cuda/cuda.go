@@ -42,6 +42,8 @@ type Info struct {
 	StreamBytes int64
 	// Graphs is set if it is faster to launch a graph than its kernels one by one.
 	Graphs bool
+	// GraphOpBytes is the device memory that an operation in a graph takes, at most; 0: none.
+	GraphOpBytes int64
 }
 
 // Device is a GPU or the software device. Optional features are separate interfaces, such as

@@ -65,6 +65,9 @@ type ModelInfo struct {
 	AdapterBytes  int64    // workspace per adapter in a step, without its pages
 	StreamBytes   int64    // workspace that the device needs for the engine's stream
 	RankBytes     int64    // device memory of an adapter for all projections, per rank
+	GraphOps      int      // operations in the graph of a decode step
+	LoRAGraphOps  int      // in one for batches with adapters
+	GraphOpBytes  int64    // device memory of an operation in a graph, at most; 0: none
 }
 
 // WorkspaceBytes returns the device memory that an engine allocates.
@@ -75,6 +78,15 @@ func (m ModelInfo) WorkspaceBytes(l Limits) int64 {
 		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*perAdapter
 	}
 	return bytes
+}
+
+// GraphMemory returns the device memory that an engine's graphs take, at most. A driver allocates it.
+func (m ModelInfo) GraphMemory(l Limits) int64 {
+	ops := m.GraphOps
+	if l.MaxAdapters > 0 {
+		ops += m.LoRAGraphOps
+	}
+	return int64(len(l.GraphRows())*ops) * m.GraphOpBytes
 }
 
 // AdapterPages returns the number of pages of the largest adapter with the given rank.

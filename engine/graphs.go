@@ -17,6 +17,16 @@ type Graphs struct {
 	MaxSequences int // largest step that a graph can run; 0: there are none
 }
 
+// GraphRows returns the numbers of sequences for which an engine captures its decode step: the powers of
+// two below the maximum, and the maximum.
+func (l Limits) GraphRows() (all []int) {
+	most := min(l.MaxSequences, l.StepTokens)
+	for rows := 1; rows < most; rows *= 2 {
+		all = append(all, rows)
+	}
+	return append(all, most)
+}
+
 // CaptureGraphs captures the graphs of an engine, if it can.
 func CaptureGraphs(ctx context.Context, e Engine) (Graphs, error) {
 	if g, ok := e.(GraphEngine); ok {

@@ -41,7 +41,7 @@ func (i *Image) Fits(d cuda.Info) bool { return i.Weights == d.Weights }
 // InfoOn returns the description of the model on a device that the image fits.
 func (i *Image) InfoOn(d cuda.Info) ModelInfo {
 	info := i.Info
-	info.StreamBytes = d.StreamBytes
+	info.StreamBytes, info.GraphOpBytes = d.StreamBytes, d.GraphOpBytes
 	return info
 }
 

@@ -17,9 +17,8 @@ func (m ModelInfo) KVSize(s LoadSpec) units.KVSize {
 func (m ModelInfo) Need(s LoadSpec) hbm.Need {
 	size, block := m.KVSize(s), m.KVTokenBytes*int64(s.BlockTokens)
 	return hbm.Need{
-		Fixed: roundToPages(m.WeightBytes) + roundToPages(
-			m.WorkspaceBytes(s.Limits),
-		) + int64(s.AdapterPages)*hbm.PageBytes,
+		Fixed: roundToPages(m.WeightBytes) + roundToPages(m.WorkspaceBytes(s.Limits)) +
+			roundToPages(m.GraphMemory(s.Limits)) + int64(s.AdapterPages)*hbm.PageBytes,
 		Min:      roundToPages(int64(size.Min()) * block),
 		MinAlone: roundToPages(int64(size.MinAlone()) * block),
 		Max:      roundToPages(int64(size.Max()) * block),

@@ -539,7 +539,7 @@ func (x *ModelNotLoaded) GetDevice() string {
 type MemoryShortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`          // the model folder
-	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`         // that the model needs: weights, workspace, adapters and the minimum of KV blocks
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`         // that the model needs: weights, workspace, graphs, adapters and the minimum of KV blocks
 	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`           // that the models on the device need in the same way
 	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`         // memory of the device
 	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"`     // part of total that is reserved for KV blocks
@@ -641,7 +641,7 @@ type MemoryHolder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Replicas      []string               `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"` // on the device
-	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`      // that they count: weights, workspace, adapters and the minimum of KV blocks
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`      // that they count: weights, workspace, graphs, adapters and the minimum of KV blocks
 	Command       string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`   // that makes them leave: models.park {"name": "…"}
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -3651,8 +3651,11 @@ type ModelSizes struct {
 	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // workspace per token of a step
 	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // workspace per sequence of a step
 	ContextTokens uint64                 `protobuf:"varint,6,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
-	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // workspace per adapter of a step
-	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`          // of an adapter, per rank
+	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"`    // workspace per adapter of a step
+	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`             // of an adapter, per rank
+	GraphOps      uint32                 `protobuf:"varint,9,opt,name=graph_ops,json=graphOps,proto3" json:"graph_ops,omitempty"`                // operations in the graph of a decode step
+	LoraGraphOps  uint32                 `protobuf:"varint,10,opt,name=lora_graph_ops,json=loraGraphOps,proto3" json:"lora_graph_ops,omitempty"` // in one for batches with adapters
+	GraphOpBytes  uint64                 `protobuf:"varint,11,opt,name=graph_op_bytes,json=graphOpBytes,proto3" json:"graph_op_bytes,omitempty"` // of an operation in a graph, at most; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3739,6 +3742,27 @@ func (x *ModelSizes) GetAdapterBytes() uint64 {
 func (x *ModelSizes) GetRankBytes() uint64 {
 	if x != nil {
 		return x.RankBytes
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetGraphOps() uint32 {
+	if x != nil {
+		return x.GraphOps
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetLoraGraphOps() uint32 {
+	if x != nil {
+		return x.LoraGraphOps
+	}
+	return 0
+}
+
+func (x *ModelSizes) GetGraphOpBytes() uint64 {
+	if x != nil {
+		return x.GraphOpBytes
 	}
 	return 0
 }
@@ -4453,7 +4477,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05image\x18\a \x01(\bR\x05image\"\xa3\x02\n" +
+	"\x05image\x18\a \x01(\bR\x05image\"\x8c\x03\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
@@ -4464,7 +4488,11 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0econtext_tokens\x18\x06 \x01(\x04R\rcontextTokens\x12#\n" +
 	"\radapter_bytes\x18\a \x01(\x04R\fadapterBytes\x12\x1d\n" +
 	"\n" +
-	"rank_bytes\x18\b \x01(\x04R\trankBytes\"\x13\n" +
+	"rank_bytes\x18\b \x01(\x04R\trankBytes\x12\x1b\n" +
+	"\tgraph_ops\x18\t \x01(\rR\bgraphOps\x12$\n" +
+	"\x0elora_graph_ops\x18\n" +
+	" \x01(\rR\floraGraphOps\x12$\n" +
+	"\x0egraph_op_bytes\x18\v \x01(\x04R\fgraphOpBytes\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +

@@ -2221,7 +2221,7 @@ func (x *GpuWeights) GetReaders() uint32 {
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"`      // reserved for KV blocks, divided among the replicas
-	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights in use, and workspace and adapters of all replicas
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights in use, and workspace, graphs and adapters of all replicas
 	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
 	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
 	Shares        []*ReplicaBudget       `protobuf:"bytes,5,rep,name=shares,proto3" json:"shares,omitempty"`                              // of the replicas, in the same order
@@ -3316,7 +3316,7 @@ func (x *DeviceSuspected) GetDetail() string {
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "weights", "workspace", "kv", "adapters"
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "weights", "workspace", "graphs", "kv", "adapters"
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Pages         uint32                 `protobuf:"varint,4,opt,name=pages,proto3" json:"pages,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -72,6 +72,7 @@ func sizeOf(info engine.ModelInfo, spec engine.LoadSpec) core.Size {
 	spec.AdapterPages = 0 // counted by core.Memory
 	return core.Size{
 		Need: info.Need(spec), Weights: info.WeightBytes, Workspace: info.WorkspaceBytes(spec.Limits),
+		Graphs:     info.GraphMemory(spec.Limits),
 		BlockBytes: info.KVTokenBytes * int64(spec.BlockTokens), MaxBlocks: info.KVSize(spec).Max(),
 		MaxAdapters: spec.Limits.MaxAdapters, PagesPerAdapter: info.AdapterPages(spec.Limits.MaxRank),
 	}

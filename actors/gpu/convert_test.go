@@ -49,6 +49,7 @@ func TestReasonsAreComplete(t *testing.T) {
 func TestSizeOf(t *testing.T) {
 	info := engine.ModelInfo{
 		ContextTokens: 64, WeightBytes: 3 << 20, KVTokenBytes: 1 << 10, RowBytes: 5, LogitsBytes: 7, RankBytes: 1 << 18,
+		GraphOps: 9, LoRAGraphOps: 17, GraphOpBytes: 32 << 10,
 	}
 	spec := loadSpecOf(specOf(&messages.LoadModel{
 		Lease: "m-0", Path: "m", BlockTokens: 16, StepTokens: 8, MaxSequences: 2, MaxAdapters: 3, MaxAdapterRank: 16,
@@ -63,7 +64,8 @@ func TestSizeOf(t *testing.T) {
 		if got.Fixed += 5 * hbm.PageBytes; got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
-		if s.Weights != info.WeightBytes || s.Workspace != info.WorkspaceBytes(spec.Limits) || s.BlockBytes != 16<<10 ||
+		if s.Weights != info.WeightBytes || s.Workspace != info.WorkspaceBytes(spec.Limits) ||
+			s.Graphs != info.GraphMemory(spec.Limits) || s.Graphs == 0 || s.BlockBytes != 16<<10 ||
 			s.MaxBlocks != 8 || s.MaxAdapters != 3 || s.PagesPerAdapter != info.AdapterPages(16) {
 			t.Errorf("%s: %+v", name, s)
 		}

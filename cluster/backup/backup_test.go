@@ -102,7 +102,7 @@ func TestLoadNeedsOneReadableFile(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		s := &backup.State{Created: time.Unix(5, 0).UTC(), Revision: 7, Keys: map[string]backup.Key{"a": value("x", 7)}}
-		if err := backup.Save(dir, s); err != nil {
+		if err := backup.Save(supervise.System, dir, s); err != nil {
 			t.Fatal(err)
 		}
 		first, second := filepath.Join(dir, "desired-state.1"), filepath.Join(dir, "desired-state.2")
@@ -131,7 +131,7 @@ func TestLoadNeedsOneReadableFile(t *testing.T) {
 func TestLoadReturnsNewestFile(t *testing.T) {
 	dir := t.TempDir()
 	s := &backup.State{Revision: 1}
-	if err := backup.Save(dir, s); err != nil {
+	if err := backup.Save(supervise.System, dir, s); err != nil {
 		t.Fatal(err)
 	}
 	second := filepath.Join(dir, "desired-state.2")
@@ -140,10 +140,34 @@ func TestLoadReturnsNewestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Revision = 2
-	if err := errors.Join(backup.Save(dir, s), os.WriteFile(second, old, 0o600)); err != nil {
+	if err := errors.Join(backup.Save(supervise.System, dir, s), os.WriteFile(second, old, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := backup.Load(dir); err != nil || got.Revision != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestFailedSaveChangesNothing checks that a save that cannot write both files leaves the earlier state,
+// and no temporary files.
+func TestFailedSaveChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := &backup.State{Revision: 1}
+	if err := backup.Save(supervise.System, dir, s); err != nil {
+		t.Fatal(err)
+	}
+	first := filepath.Join(dir, "desired-state.1")
+	if err := errors.Join(os.Remove(first), os.Mkdir(first, 0o700)); err != nil { // it cannot be replaced
+		t.Fatal(err)
+	}
+	s.Revision = 2
+	if err := backup.Save(supervise.System, dir, s); err == nil {
+		t.Fatal("saved over a folder")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v", files, err)
+	}
+	if got, _, err := backup.Load(dir); err != nil || got.Revision != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -11,10 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+
+	"troupe/actors/supervise"
 )
 
 // fileNames are the names of the two files. Both have the same content, each with a checksum.
-var fileNames = []string{"desired-state.1", "desired-state.2"}
+var fileNames = [2]string{"desired-state.1", "desired-state.2"}
 
 const (
 	magic         = "troupe desired state 1 "
@@ -56,8 +59,8 @@ func SetAside(files []string) error {
 	return errors.Join(failed...)
 }
 
-// Save writes both files. The first is synced to disk before the second is written.
-func Save(dir string, s *State) error {
+// Save writes both files. They are synced at the same time, both before one of them gets its name.
+func Save(rt supervise.Runtime, dir string, s *State) error {
 	s.Saved++
 	body, err := json.Marshal(s)
 	if err != nil {
@@ -65,10 +68,8 @@ func Save(dir string, s *State) error {
 	}
 	sum := sha256.Sum256(body)
 	content := append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
-	for _, name := range fileNames {
-		if err := write(dir, name, content); err != nil {
-			return fmt.Errorf("copy of the desired state: %w", err)
-		}
+	if err := replaceAll(rt, dir, content); err != nil {
+		return fmt.Errorf("copy of the desired state: %w", err)
 	}
 	return nil
 }
@@ -90,21 +91,40 @@ func read(path string) (*State, error) {
 	return s, nil
 }
 
-// write replaces a file and returns after the new one is synced to disk under its name.
-func write(dir, name string, content []byte) error {
-	f, err := os.CreateTemp(dir, name+".tmp-*") // mode 0600, since the state contains the cluster secret
-	if err != nil {
-		return err
+// replaceAll replaces the files and returns after the new ones are synced to disk under their names.
+func replaceAll(rt supervise.Runtime, dir string, content []byte) error {
+	var written [2]string // paths of the temporary files
+	var failed [2]error
+	var running sync.WaitGroup
+	for i, name := range fileNames {
+		supervise.GoIn(rt, &running, func() {
+			written[i], failed[i] = writeTemporary(dir, name, content)
+		})
 	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	running.Wait()
+	err := errors.Join(failed[:]...)
+	for i, path := range written {
+		if err == nil {
+			err = os.Rename(path, filepath.Join(dir, fileNames[i]))
+		}
+		if err != nil && path != "" {
+			_ = os.Remove(path) // a leftover temporary file does no harm
+		}
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // a leftover temporary file does no harm
 		return err
 	}
 	return syncFolder(dir)
+}
+
+// writeTemporary writes a temporary file for a name, syncs it to disk, and returns its path.
+func writeTemporary(dir, name string, content []byte) (path string, err error) {
+	f, err := os.CreateTemp(dir, name+".tmp-*") // mode 0600, since the state contains the cluster secret
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	return f.Name(), errors.Join(err, f.Sync(), f.Close())
 }
 
 func syncFolder(dir string) error {

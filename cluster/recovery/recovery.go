@@ -82,7 +82,7 @@ func repair(
 	}
 	if found.lost {
 		known.Merge(found.have, found.last)
-		if err := backup.Save(cfg.StoreDir, known); err != nil {
+		if err := backup.Save(rt, cfg.StoreDir, known); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func raiseTerm(
 	}
 	from := max(last, known.TermLimit)
 	known.TermLimit = from + backup.TermGap
-	if err := backup.Save(cfg.StoreDir, known); err != nil {
+	if err := backup.Save(rt, cfg.StoreDir, known); err != nil {
 		return err
 	}
 	return members.RaiseTerms(ctx, c, from, rt, cfg.Log)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/backup"
 )
 
@@ -13,6 +14,7 @@ import (
 type localCopy struct {
 	folder       string
 	saver        *backup.Saver // nil if no copy is kept
+	rt           supervise.Runtime
 	highestTerm  atomic.Pointer[func() uint64]
 	last         backup.State // last saved state; used by the saver's goroutine only
 	savedChanges uint64       // value of mirror.changes when last was saved; used by the same goroutine
@@ -25,7 +27,7 @@ func (c *localCopy) start(s *Store, cfg Config) {
 	if cfg.Folder == "" {
 		return
 	}
-	c.folder = cfg.Folder
+	c.folder, c.rt = cfg.Folder, s.rt
 	if known := cfg.Copy; known != nil {
 		c.last.Saved, c.last.Stopped = known.Saved, known.Stopped
 		c.last.Term, c.last.TermLimit = known.Term, known.TermLimit
@@ -56,7 +58,7 @@ func (c *localCopy) write(m *mirror) error {
 	if changes == c.savedChanges && !raised && next.Stopped == c.last.Stopped {
 		return nil
 	}
-	if err := backup.Save(c.folder, &next); err != nil {
+	if err := backup.Save(c.rt, c.folder, &next); err != nil {
 		return err
 	}
 	c.last, c.savedChanges = next, changes

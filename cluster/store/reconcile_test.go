@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/backup"
 	"troupe/core/kv"
 	"troupe/messages"
@@ -96,7 +97,7 @@ func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	}
 	known.Revision += 50
 	known.Keys[deployments+"a"] = backup.Key{Value: []byte(`{"name":"a","replicas":4}`), Revision: known.Revision}
-	if err := backup.Save(dir, known); err != nil {
+	if err := backup.Save(supervise.System, dir, known); err != nil {
 		t.Fatal(err)
 	}
 	back := openWithCopy(t, s, dir)

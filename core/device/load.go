@@ -98,7 +98,7 @@ type part struct {
 
 func parts(s Size, blocks int, blockBytes int64, adapterPages int) []part {
 	return []part{
-		{"workspace", s.Workspace}, {"kv", int64(blocks) * blockBytes},
+		{"workspace", s.Workspace}, {"graphs", s.Graphs}, {"kv", int64(blocks) * blockBytes},
 		{"adapters", int64(adapterPages) * hbm.PageBytes},
 	}
 }

@@ -39,6 +39,7 @@ type Size struct {
 	Need            hbm.Need // excluding memory for adapters
 	Weights         int64    // bytes
 	Workspace       int64    // bytes
+	Graphs          int64    // bytes, at most; the device's driver allocates them
 	BlockBytes      int64    // of a KV block
 	MaxBlocks       int      // maximum number of KV blocks that it can use
 	MaxAdapters     int      // in one step

@@ -141,7 +141,7 @@ func (w *world) checkPages(lease string, got map[string]int) {
 		l, _ := leaseOf(n.job)
 		late = late || l == lease
 	}
-	for _, kind := range []string{"workspace", "kv", "adapters"} {
+	for _, kind := range []string{"workspace", "graphs", "kv", "adapters"} {
 		switch {
 		case got[kind] < want[kind]:
 			w.Fatalf("covered: %s uses %d pages for %s, of which %d are leased", lease, want[kind], kind, got[kind])
@@ -152,7 +152,7 @@ func (w *world) checkPages(lease string, got map[string]int) {
 }
 
 func addFixed(pages map[string]int, s Size) {
-	pages["workspace"] = hbm.PagesOf(s.Workspace)
+	pages["workspace"], pages["graphs"] = hbm.PagesOf(s.Workspace), hbm.PagesOf(s.Graphs)
 }
 
 // checkWeights compares the pages that are leased for weights with the copies.

@@ -19,7 +19,7 @@ import (
 // blocks. A model needs weights=2 pages and has at most blocks=8 blocks of one page, at least
 // min=2. The events are:
 //
-//	load LEASE REQUEST [weights=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
+//	load LEASE REQUEST [weights=N] [graphs=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
 //	     [incarnation=N] [from=ACTOR] [quarantined | lost]
 //	inspected LEASE [fault=CAUSE] [is=X]     is: the revision of the files, if it is known
 //	weights N [fault=CAUSE] [found=X]        copy N was loaded
@@ -256,7 +256,7 @@ func (p *player) load(lease string) []Effect {
 		Deploy: uint64(p.number("deploy")), Started: uint64(p.number("incarnation")),
 	}
 	weights, blocks, least := p.orElse("weights", 2), p.orElse("blocks", 8), p.orElse("min", 2)
-	p.sizes[lease] = sizeOf(weights, 0, least, blocks)
+	p.sizes[lease] = sizeOf(weights, 0, least, blocks).withGraphs(p.number("graphs"))
 	r := p.request()
 	if from, ok := p.named["from"]; ok {
 		r.From.ID = from
@@ -272,6 +272,13 @@ func sizeOf(weights, workspace, least, most int) Size {
 		Weights: page(weights), Workspace: page(workspace), BlockBytes: hbm.PageBytes, MaxBlocks: most,
 		MaxAdapters: 2, PagesPerAdapter: 1,
 	}
+}
+
+// withGraphs adds the pages of graphs.
+func (s Size) withGraphs(pages int) Size {
+	s.Graphs = int64(pages) * hbm.PageBytes
+	s.Need.Fixed += s.Graphs
+	return s
 }
 
 func replicaOf(lease string) Actor { return Actor{ID: "replica-" + lease} }

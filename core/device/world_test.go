@@ -104,7 +104,7 @@ func (w *world) load() {
 	least := rapid.IntRange(1, 4).Draw(w.T, "least")
 	revision, pages := contentOf(spec.Model, spec.Deploy)
 	s := sizeOf(pages, rapid.IntRange(0, 1).Draw(w.T, "workspace"), least,
-		least+rapid.IntRange(0, 12).Draw(w.T, "more"))
+		least+rapid.IntRange(0, 12).Draw(w.T, "more")).withGraphs(rapid.IntRange(0, 2).Draw(w.T, "graphs"))
 	files := Files{Layout: "f32"}
 	if rapid.Bool().Draw(w.T, "known") {
 		files.Revision = revision

@@ -12,7 +12,7 @@ const DefaultKVReserve = 0.30
 
 // Need is the device memory that a replica needs, in bytes of whole pages.
 type Need struct {
-	Fixed    int64 // weights, workspace and adapters
+	Fixed    int64 // weights, workspace, graphs and adapters
 	Min      int64 // minimum for KV blocks on a device shared with other replicas
 	MinAlone int64 // minimum for KV blocks as the only replica on the device
 	Max      int64 // the most that its KV blocks can use

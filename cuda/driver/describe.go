@@ -40,6 +40,9 @@ func (l *Library) describeDevice(index int) (info cuda.Info, handle uintptr, err
 		Graphs: l.CaptureBegin.at != 0 && l.CaptureEnd.at != 0 && l.GraphInstantiate.at != 0 && l.GraphLaunch.at != 0,
 		UUID:   fmt.Sprintf("GPU-%x-%x-%x-%x-%x", uuid[:4], uuid[4:6], uuid[6:8], uuid[8:10], uuid[10:]),
 	}
+	if info.Graphs {
+		info.GraphOpBytes = graphOpBytes
+	}
 	switch major := l.fact(handle, computeMajor); {
 	case major >= 8:
 		info.Weights = cuda.BF16

@@ -14,6 +14,12 @@ var errCapturing = errors.New("cuda: Record, Wait and Sync are not allowed while
 // relaxed allows a capture to begin and end on different threads, as goroutines do.
 const relaxed = 2
 
+// graphOpBytes is the device memory that a driver takes for an operation in a graph, at most. A driver
+// does not tell, and what it takes for graphs is not told apart from what other users of the device
+// allocate. So this is an assumption: up to eight kernels, each with 4 KiB of parameters, which is the
+// limit of CUDA. `make gpu-check` compares it with a measurement.
+const graphOpBytes = 32 << 10
+
 // Capture implements cuda.Capturer.
 func (s *stream) Capture(give func() error) (cuda.Graph, error) {
 	if err := s.setCapture(true, s.dev.lib.CaptureBegin, s.handle, relaxed); err != nil {

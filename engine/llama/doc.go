@@ -27,6 +27,6 @@
 // loaded at first use is there then: the driver's kernels, and the memory and the handle of cuBLAS,
 // which belong to the stream. If a capture fails, the stream is replaced, since it may have a fault.
 //
-// Device memory that a driver takes for graphs is not part of engine.ModelInfo.WorkspaceBytes: its size
-// is not known in advance. `make gpu-check` measures it.
+// Device memory that a driver takes for graphs is not part of engine.ModelInfo.WorkspaceBytes, but of
+// GraphMemory: an upper bound, by the number of operations. `make gpu-check` compares it with a measurement.
 package llama

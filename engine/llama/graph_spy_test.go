@@ -17,6 +17,7 @@ type graphSpy struct {
 	cuda.VirtualMemory
 	captured, open, replayed, kernels int
 	capturing                         bool
+	ops                               []int                   // operations in each capture
 	refuse                            func(capture int) error // makes a capture fail; nil: none
 }
 
@@ -41,14 +42,16 @@ type spiedStream struct {
 }
 
 func (s spiedStream) Launch(op cuda.Op) error {
-	if !s.spy.capturing {
+	if s.spy.capturing {
+		s.spy.ops[len(s.spy.ops)-1]++
+	} else {
 		s.spy.kernels++
 	}
 	return s.Stream.Launch(op)
 }
 
 func (s spiedStream) Capture(give func() error) (cuda.Graph, error) {
-	s.spy.capturing = true
+	s.spy.capturing, s.spy.ops = true, append(s.spy.ops, 0)
 	defer func() { s.spy.capturing = false }()
 	graph, err := s.Stream.(cuda.Capturer).Capture(func() error {
 		err := give()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"troupe/core/lora"
 	"troupe/cuda"
 	"troupe/engine"
 )
@@ -84,7 +85,7 @@ func (e *llamaEngine) wantsGraphs() bool {
 }
 
 func (e *llamaEngine) captureAll(ctx context.Context, stream cuda.Capturer) error {
-	e.graphs.rows = graphRows(min(e.limits.MaxSequences, e.limits.StepTokens))
+	e.graphs.rows = e.limits.GraphRows()
 	families := []*[]cuda.Graph{&e.graphs.plain}
 	if e.adapters != nil && e.adapters.mode == Batched {
 		families = append(families, &e.graphs.lora)
@@ -104,12 +105,15 @@ func (e *llamaEngine) captureAll(ctx context.Context, stream cuda.Capturer) erro
 	return nil
 }
 
-// graphRows returns the powers of two below a number, and the number.
-func graphRows(most int) (all []int) {
-	for rows := 1; rows < most; rows *= 2 {
-		all = append(all, rows)
+// graphOps returns the number of operations in the graph of a decode step, without adapters and with any
+// of them.
+func (c Config) graphOps() (plain, adapters int) {
+	layer := 2 + int(lora.Targets) + 2 + 3 // norms, projections, Rope of Q and K; StoreKV, Attention, SiluMul
+	if c.QKNorm {
+		layer += 2
 	}
-	return append(all, most)
+	plain = 1 + c.Layers*layer + 3 // Embed; GatherRows, norm and head
+	return plain, plain + c.matrices()
 }
 
 // capture captures a decode step of the given number of rows. The step runs once before, with nothing

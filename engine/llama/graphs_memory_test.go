@@ -13,6 +13,7 @@ import (
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/testkit"
 )
 
 // decoding returns a sampled sequence whose distribution is compared.
@@ -65,6 +66,35 @@ func TestGraphsAfterResize(t *testing.T) {
 	}
 	if _, err := with.engine.Step(t.Context(), []engine.Sequence{removed}); err == nil {
 		t.Error("a removed block was used")
+	}
+}
+
+// TestGraphMemory compares the operations of each graph, for which the memory of graphs is counted, with
+// those that are captured.
+func TestGraphMemory(t *testing.T) {
+	r := newGraphReplica(t, llama.AllGraphs, host.Config{}, kvBlocks)
+	r.capture(t)
+	info, err := (llama.Loader{}).Inspect(testkit.Model(), r.device.Info())
+	if err != nil || info.GraphMemory(limits) != 0 { // the software device takes none
+		t.Fatalf("%d bytes, %v", info.GraphMemory(limits), err)
+	}
+	for i, ops := range r.spy.ops {
+		if want := []int{info.GraphOps, info.LoRAGraphOps}[i%2]; ops != want {
+			t.Errorf("graph %d has %d operations, want %d", i, ops, want)
+		}
+	}
+	info.GraphOpBytes = 1 << 10
+	var all int64
+	for _, ops := range r.spy.ops {
+		all += int64(ops) << 10
+	}
+	if got := info.GraphMemory(limits); got != all || len(r.spy.ops) != 10 {
+		t.Errorf("%d bytes of %d graphs, want %d", got, len(r.spy.ops), all)
+	}
+	without := limits
+	without.MaxAdapters = 0
+	if got, want := info.GraphMemory(without), 5*int64(info.GraphOps)<<10; got != want {
+		t.Errorf("%d bytes without adapters, want %d", got, want)
 	}
 }
 

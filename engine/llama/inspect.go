@@ -67,8 +67,9 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 		KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
 		RankBytes:   c.rankBytes(matrices),
-		StreamBytes: device.StreamBytes,
+		StreamBytes: device.StreamBytes, GraphOpBytes: device.GraphOpBytes,
 	}
+	m.info.GraphOps, m.info.LoRAGraphOps = c.graphOps()
 	return m, nil
 }
 

@@ -114,7 +114,8 @@ func sizesOf(facts engine.ModelInfo) *messages.ModelSizes {
 		StreamBytes: uint64(facts.StreamBytes),
 		RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
 		ContextTokens: uint64(facts.ContextTokens), AdapterBytes: uint64(facts.AdapterBytes),
-		RankBytes: uint64(facts.RankBytes),
+		RankBytes: uint64(facts.RankBytes), GraphOps: uint32(facts.GraphOps),
+		LoraGraphOps: uint32(facts.LoRAGraphOps), GraphOpBytes: uint64(facts.GraphOpBytes),
 	}
 }
 
@@ -149,7 +150,8 @@ func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
 		StreamBytes: int64(s.GetStreamBytes()),
 		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
 		ContextTokens: int(s.GetContextTokens()), AdapterBytes: int64(s.GetAdapterBytes()),
-		RankBytes: int64(s.GetRankBytes()),
+		RankBytes: int64(s.GetRankBytes()), GraphOps: int(s.GetGraphOps()),
+		LoRAGraphOps: int(s.GetLoraGraphOps()), GraphOpBytes: int64(s.GetGraphOpBytes()),
 	}, nil
 }
 

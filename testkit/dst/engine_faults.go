@@ -13,6 +13,8 @@ var (
 	errStep = errors.New("the simulation fails the step")
 	errLoad = errors.New("the simulation fails the load")
 	errRead = errors.New("the simulation fails to read weights")
+
+	errCapture = errors.New("the simulation fails the capture")
 )
 
 // engineFaults are the pending faults of the engines and loads of one node. Each of them occurs once.
@@ -20,23 +22,26 @@ type engineFaults struct {
 	runtime supervise.Runtime
 	gone    chan struct{} // closed when the node has crashed
 
-	mu        sync.Mutex
-	failSteps int
-	hang      []*hang // of the next steps
-	hangLoads []*hang
-	failLoads int
-	failReads int // of weights on a device
-	hangReads []*hang
-	folders   map[string]int      // paths that cannot be read: for how many faults
-	damage    int                 // loads that leave other bytes on the device than the source had
-	known     func(*weights) bool // reports whether the canary of weights is recorded
-	loseIn    []time.Duration     // the device is lost in the middle of the next steps, for so long
-	slowUntil time.Time
-	slow      int // factor of step times until slowUntil
-	hanging   int // steps and loads that hang now
+	mu           sync.Mutex
+	failSteps    int
+	hang         []*hang // of the next steps
+	hangLoads    []*hang
+	failLoads    int
+	failReads    int // of weights on a device
+	failCaptures int
+	hangCaptures []*hang
+	captures     captureCounts
+	hangReads    []*hang
+	folders      map[string]int      // paths that cannot be read: for how many faults
+	damage       int                 // loads that leave other bytes on the device than the source had
+	known        func(*weights) bool // reports whether the canary of weights is recorded
+	loseIn       []time.Duration     // the device is lost in the middle of the next steps, for so long
+	slowUntil    time.Time
+	slow         int // factor of step times until slowUntil
+	hanging      int // steps, loads and captures that hang now
 }
 
-// hang is a time for which a step or load does nothing.
+// hang is a time for which a step, load or capture does nothing.
 type hang struct {
 	d time.Duration
 	// stuck means that the work does not end when its context does.
@@ -57,12 +62,12 @@ func (f *engineFaults) change(add func()) {
 // cancel forgets the faults that have not occurred.
 func (f *engineFaults) cancel() {
 	f.change(func() {
-		f.failSteps, f.failLoads, f.failReads, f.damage = 0, 0, 0, 0
-		f.hang, f.hangLoads, f.hangReads, f.loseIn = nil, nil, nil, nil
+		f.failSteps, f.failLoads, f.failReads, f.failCaptures, f.damage = 0, 0, 0, 0, 0
+		f.hang, f.hangLoads, f.hangReads, f.hangCaptures, f.loseIn = nil, nil, nil, nil, nil
 	})
 }
 
-// hangs reports whether a step or load hangs now.
+// hangs reports whether a step, load or capture hangs now.
 func (f *engineFaults) hangs() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -98,7 +98,7 @@ func (f Fault) String() string {
 		s += fmt.Sprintf(" of prompt %d", f.Count)
 	}
 	switch f.Kind {
-	case FailSteps, SlowDevice, FailLoads, FailReads, DamageLoads, CrashInJob:
+	case FailSteps, SlowDevice, FailLoads, FailReads, FailCaptures, DamageLoads, CrashInJob:
 		s += fmt.Sprintf(" (%d)", f.Count)
 	case SlowStore, RollBack:
 		s += fmt.Sprintf(" by %d", f.Count)

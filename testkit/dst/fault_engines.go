@@ -20,6 +20,10 @@ const (
 	LoseInStep FaultKind = "lose-in-step" // Node's device is lost in the middle of the next step, for For
 	HangLoad   FaultKind = "hang-load"    // the next load on Node within For hangs for For, or until it is cancelled
 	FailLoads  FaultKind = "fail-loads"   // the next Count loads on Node fail in the middle
+	// HangCapture: the next capture of graphs on Node within For hangs for For, or until its engine stops.
+	HangCapture FaultKind = "hang-capture"
+	// FailCaptures: the next Count captures of graphs on Node fail.
+	FailCaptures FaultKind = "fail-captures"
 	// DamageLoads: the next Count loads on Node leave other bytes on the device than their source has, which
 	// no checksum shows, unless they are the first of their files in the cluster.
 	DamageLoads FaultKind = "damage-loads"
@@ -38,9 +42,9 @@ func (f *Fault) drawEngines(rng *rand.Rand, span func(least, most time.Duration)
 		f.For = span(time.Second, 15*time.Second)
 	case LoseInStep:
 		f.For = span(2*time.Second, 20*time.Second)
-	case HangLoad:
+	case HangLoad, HangCapture:
 		f.For = span(time.Second, 40*time.Second)
-	case FailLoads, DamageLoads:
+	case FailLoads, DamageLoads, FailCaptures:
 		f.Count = 1 + rng.IntN(2)
 	}
 }
@@ -72,12 +76,16 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 		later(e.hangNext(&e.hangLoads, &hang{d: f.For}))
 	case FailLoads:
 		e.change(func() { e.failLoads += f.Count })
+	case HangCapture:
+		later(e.hangNext(&e.hangCaptures, &hang{d: f.For}))
+	case FailCaptures:
+		e.change(func() { e.failCaptures += f.Count })
 	case DamageLoads:
 		e.change(func() { e.damage += f.Count })
 	}
 }
 
-// hangNext lets the next step or load hang, if it begins before forget is called. Else it would be the
+// hangNext lets the next step, load or capture hang, if it begins before forget is called. Else it would be the
 // step of a canary, long after the fault.
 func (f *engineFaults) hangNext(hangs *[]*hang, next *hang) (forget func()) {
 	f.change(func() { *hangs = append(*hangs, next) })

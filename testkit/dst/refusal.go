@@ -101,6 +101,7 @@ var expected = map[FaultKind][]messages.Reason{
 	StickStep:     {messages.Reason_REASON_DEADLINE},
 	HangReset:     {messages.Reason_REASON_DEADLINE},
 	HangLoad:      {messages.Reason_REASON_DEADLINE},
+	HangCapture:   {messages.Reason_REASON_DEADLINE},
 	SlowDevice:    {messages.Reason_REASON_DEADLINE},
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},

@@ -189,7 +189,7 @@ func never() bool { return false }
 func lastEnd(faults []Fault) (end time.Duration) {
 	for _, f := range faults {
 		switch f.Kind {
-		case HangStep, StickStep, HangLoad: // from a step or load on that begins within For
+		case HangStep, StickStep, HangLoad, HangCapture: // from a step, load or capture on that begins within For
 			f.For *= 2
 		}
 		end = max(end, f.At+f.For)

@@ -50,6 +50,8 @@ func (c *cluster) survey() {
 	for _, name := range c.names {
 		if n := c.nodes[name]; !n.crashed {
 			v := n.canaries.Counts()
+			g := n.faults.captures
+			seen.Add(Seen{"graphs captured": g.done, "captures failed": g.failed, "captures hung": g.hung})
 			seen.Add(Seen{"weights recorded": v.Recorded, "weights verified": v.Passed, "weights rejected": v.Rejected})
 		}
 		for _, tier := range []string{"dram", "nvme"} {

@@ -1,5 +1,6 @@
 // Command bench measures the figures of docs/benchmarks.md, or with -shares those of
-// docs/benchmarks-shares.md, and writes the page to standard output. Every figure is a ratio of two
+// docs/benchmarks-shares.md, and writes the page to standard output. With -switch it writes a table of the
+// switches alone. Every figure is a ratio of two
 // alternating measurements of one run.
 package main
 
@@ -34,10 +35,16 @@ func main() {
 func run() error {
 	only := flag.String("only", "", "measure only the sections, or floods, whose names contain this text")
 	shares := flag.Bool("shares", false, "measure two tenants, one of which floods, instead of the other sections")
+	switching := flag.Bool("switch", false, "measure only the switches, and write one table")
 	flag.Parse()
 	node.SetGCPercent()
 	if *shares {
 		text, err := sharesPage(*only)
+		fmt.Print(text)
+		return err
+	}
+	if *switching {
+		text, err := switchPage()
 		fmt.Print(text)
 		return err
 	}
@@ -80,15 +87,18 @@ Machine: %d cores, %s, %s/%s. Devices are software devices: real arithmetic on t
 which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 `, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for _, s := range sections {
-		fmt.Fprintf(
-			&b,
-			"\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n",
-			s.title,
-			wrap(s.how),
-		)
-		for _, r := range s.rows {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
-		}
+		b.WriteString(s.table())
+	}
+	return b.String()
+}
+
+// table returns the section with its title.
+func (s section) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n", s.title,
+		wrap(s.how))
+	for _, r := range s.rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -43,8 +44,8 @@ func weightLoads() (section, error) {
 			"node: as that of an image, from device memory there. `go run ./tools/bench " +
 			"-only weights` measures this section.",
 	}
-	for _, bytes := range []int64{50 << 20, 256 << 20, 1 << 30} {
-		rows, err := loadsOf(bytes)
+	for _, bytes := range loadSizes {
+		rows, err := loadsOf(bytes, nil)
 		if err != nil {
 			return s, err
 		}
@@ -52,6 +53,9 @@ func weightLoads() (section, error) {
 	}
 	return s, nil
 }
+
+// loadSizes are the sizes of the models.
+var loadSizes = []int64{50 << 20, 256 << 20, 1 << 30}
 
 // loader loads one model.
 type loader struct {
@@ -65,7 +69,8 @@ type loader struct {
 	stored *os.File // of the image on disk
 }
 
-func loadsOf(bytes int64) (rows []row, err error) {
+// loadsOf measures the loads of a model, or only those from the given sources.
+func loadsOf(bytes int64, sources []string) (rows []row, err error) {
 	dir, err := os.MkdirTemp("", "weights")
 	if err != nil {
 		return nil, err
@@ -96,6 +101,9 @@ func loadsOf(bytes int64) (rows []row, err error) {
 	}
 	size := units.FormatBytes(bytes)
 	add := func(what string, load, floor func() error, aim float64) error {
+		if sources != nil && !slices.Contains(sources, what) {
+			return nil
+		}
 		took, bare, ratio, err := paired(loadRounds, load, floor)
 		rows = append(rows, row{what + ", " + size, fmt.Sprintf("%.2f times the floor (%v, floor %v)", ratio,
 			took.Round(100_000), bare.Round(100_000)), fmt.Sprintf("%.2f or less", aim), yesNo(ratio <= aim)})

@@ -44,8 +44,12 @@ func TestGraphs(t *testing.T) {
 				}
 			}
 		}
-		row(t, "- Capture of %d graphs: %v, and %d bytes less of free device memory after it", captured.Count,
-			took.Round(time.Microsecond), before-after)
+		counted := info.GraphMemory(limits)
+		row(t, "- Capture of %d graphs: %v, and %d bytes less of free device memory after it, of %d counted",
+			captured.Count, took.Round(time.Microsecond), before-after, counted)
+		if counted < before-after {
+			t.Errorf("graphs take %d bytes of device memory, and %d are counted", before-after, counted)
+		}
 		for i, size := range sizes {
 			with := decodeTime(t, e, size)
 			row(t, "- Decode step, batch %d: %v by a graph, %v without: ratio %.3f", size, with, without[i],
