@@ -32,6 +32,7 @@ var fileOpeners = map[string]string{
 	"engine/kvstore/open.go":          "KV blocks on disk",
 	"engine/residency/disk_image.go":  "images of weights in the data folder",
 	"engine/residency/disk_images.go": "images of weights in the data folder",
+	"engine/residency/disk_of.go":     "the disk of a folder, which is not opened",
 	"gateway/apikey/keys.go":          "the file of API keys",
 }
 

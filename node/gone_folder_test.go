@@ -84,7 +84,9 @@ func TestGoneFolderIsNoFault(t *testing.T) {
 		if err := os.Rename(dir, dir+".gone"); err != nil {
 			t.Fatal(err)
 		}
-		degraded := func() bool { return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED }
+		degraded := func() bool {
+			return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED
+		}
 		if host == 0 {
 			waitFor(t, "a degraded model", degraded)
 			if detail := modelOf(t, conn).GetDetail(); !strings.Contains(detail, "put the folder back") {

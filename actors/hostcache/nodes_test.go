@@ -208,7 +208,7 @@ func loadFromDeviceOfOtherNode(t *testing.T) {
 		return testkit.Got[*messages.GpuStatus](n.peer)[before]
 	}
 	for left, c := range map[int64]struct{ source, why string }{
-		1 << 40: {"node a, device gpu-0", "is assumed to deliver"},
+		1 << 40: {"node a, device gpu-0", "node a, device gpu-0: 381.5 MiB/s assumed"},
 		5:       {"node b, device gpu-0", "node a, device gpu-0: "},
 	} {
 		n := w.start(t, 64<<20, "")

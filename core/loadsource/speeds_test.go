@@ -47,17 +47,24 @@ func TestRank(t *testing.T) {
 			"the expected time is 1.07 s (disk: 953.7 MiB/s assumed)"},
 		{"the default order", nil, gib,
 			[]Candidate{onDeviceB, onNodeB, inFolder, onDisk, onDevice1, inHost}, []int{5, 4, 3, 2, 1, 0},
-			"the expected times are 0.0671 s (host cache: 14.9 GiB/s assumed), 0.134 s (device gpu-1: 7.5 GiB/s assumed), " +
+			"the expected times are 0.0671 s (host cache: 14.9 GiB/s assumed), " +
+				"0.134 s (device gpu-1: 7.5 GiB/s assumed), " +
 				"0.537 s (disk image: 1.9 GiB/s assumed), 1.07 s (disk: 953.7 MiB/s assumed)"},
 		{"small weights are in the default order", []load{{inHost, gib}, {onDisk, 2 * gib}}, 10 << 20,
-			[]Candidate{onDisk, inHost}, []int{1, 0}, "the expected times are 0.00977 s (host cache: 1 GiB/s measured), " +
+			[]Candidate{onDisk, inHost}, []int{1, 0},
+			"the expected times are 0.00977 s (host cache: 1 GiB/s measured), " +
+				"" +
 				"0.00488 s (disk image: 2 GiB/s measured)"},
 		{"the host cache is not always first", []load{{inHost, gib}, {onDevice1, 4 * gib}}, gib,
-			[]Candidate{inHost, onDevice1}, []int{1, 0}, "the expected times are 0.25 s (device gpu-1: 4 GiB/s measured), " +
+			[]Candidate{inHost, onDevice1}, []int{1, 0},
+			"the expected times are 0.25 s (device gpu-1: 4 GiB/s measured), " +
+				"" +
 				"1 s (host cache: 1 GiB/s measured)"},
 		{"a slower device", []load{{inHost, 2 * gib}, {onDevice1, gib}}, gib, []Candidate{onDevice1, inHost},
-			[]int{1, 0}, "the expected times are 0.5 s (host cache: 2 GiB/s measured), 1 s (device gpu-1: 1 GiB/s measured)"},
-		{"a device that is reached directly is tried", []load{{inHost, 16 * gib}}, 8 * gib, []Candidate{inHost, onDevice1},
+			[]int{1, 0}, "the expected times are 0.5 s (host cache: 2 GiB/s measured), " +
+				"1 s (device gpu-1: 1 GiB/s measured)"},
+		{"a device that is reached directly is tried", []load{{inHost, 16 * gib}}, 8 * gib,
+			[]Candidate{inHost, onDevice1},
 			[]int{1, 0}, "the expected times are 0.25 s (device gpu-1: 32 GiB/s assumed), " +
 				"0.5 s (host cache: 16 GiB/s measured)"},
 		{"no path through host memory is assumed to be faster than it", []load{{inHost, gib / 8}}, gib,
@@ -65,7 +72,9 @@ func TestRank(t *testing.T) {
 			"the expected times are 8 s (host cache: 128 MiB/s measured), 8 s (device gpu-2: 128 MiB/s assumed), " +
 				"8 s (disk image: 128 MiB/s assumed), 8 s (disk: 128 MiB/s assumed)"},
 		{"each pair of devices has its speed", []load{{onDevice1, gib}, {onDevice2, 2 * gib}}, gib,
-			[]Candidate{onDevice1, onDevice2}, []int{1, 0}, "the expected times are 0.5 s (device gpu-2: 2 GiB/s measured), " +
+			[]Candidate{onDevice1, onDevice2}, []int{1, 0},
+			"the expected times are 0.5 s (device gpu-2: 2 GiB/s measured), " +
+				"" +
 				"1 s (device gpu-1: 1 GiB/s measured)"},
 		{"each node has its speed", []load{{onNodeB, gib / 8}, {onNodeC, gib}}, gib, []Candidate{onNodeB, onNodeC},
 			[]int{1, 0}, "the expected times are 1 s (node c: 1 GiB/s measured), 8 s (node b: 128 MiB/s measured)"},

@@ -64,7 +64,8 @@ func (m *Machine) checkOverdue(now time.Time) bool {
 
 // planCheck plans the next step of an overdue check on a busy replica, alone, unless the last step was one.
 func (m *Machine) planCheck(now time.Time) (plan batch.Step, planned bool) {
-	if _, queued := m.batch.State(canaryID); queued || !m.checkOverdue(now) || m.check.paused {
+	idle := !m.hasWork() // it may have no turn
+	if _, queued := m.batch.State(canaryID); idle || queued || !m.checkOverdue(now) || m.check.paused {
 		m.check.paused = false
 		return batch.Step{}, false
 	}

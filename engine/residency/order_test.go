@@ -34,7 +34,8 @@ func TestSourceByMeasuredTime(t *testing.T) {
 	}{
 		{"a faster node", 1, 1 << 40, 1000, "node b", true, []string{"node b: 1 TiB/s measured",
 			"host cache: 1 B/s measured"}},
-		{"a node that fails", 1, 1 << 40, 0, "host cache", false, []string{"node b is lost", "host cache had the rest"}},
+		{"a node that fails", 1, 1 << 40, 0, "host cache", false, []string{"node b is lost",
+			"host cache had the rest"}},
 		{"a slower node", 1 << 40, 1, 1000, "host cache", false, []string{"host cache: 1 TiB/s measured"}},
 		{"a node that was not measured", 1, 0, 1000, "host cache", false, []string{"host cache: 1 B/s measured"}},
 		{"nothing was measured", 0, 0, 1000, "host cache", false, []string{"host cache: 14.9 GiB/s assumed"}},
@@ -49,7 +50,8 @@ func TestSourceByMeasuredTime(t *testing.T) {
 		node := &source{name: "node b", image: image, content: content, parts: c.parts, read: make(map[int]int)}
 		v.store.UseOtherNodes(nodes{node})
 		l, err := v.load()
-		if err != nil || v.output() != want || l.From.Source != c.from || len(node.read) > 0 != c.read || l.From.Floor <= 0 {
+		if err != nil || v.output() != want || l.From.Source != c.from || len(node.read) > 0 != c.read ||
+			l.From.Floor <= 0 {
 			t.Errorf("%s: %+v, %v, %d parts of the node", c.name, l.From, err, len(node.read))
 		}
 		for _, why := range c.why {

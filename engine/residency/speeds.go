@@ -1,10 +1,7 @@
 package residency
 
 import (
-	"fmt"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"troupe/core/loadsource"
@@ -56,18 +53,6 @@ func (s *Speeds) floor(p loadsource.Path, bytes int64) time.Duration {
 	return least
 }
 
-// DiskOf returns the number of the disk that has a file; empty if there is no such file.
-func DiskOf(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return fmt.Sprint(sys.Dev)
-	}
-	return ""
-}
-
 // hostPath is the path from the host cache to the device.
 func (s *Store) hostPath() loadsource.Path { return loadsource.Path{Kind: loadsource.Host, To: s.name} }
 
@@ -79,7 +64,7 @@ func (s *Store) diskImagePath() loadsource.Path {
 	return loadsource.Path{Kind: loadsource.DiskImage, From: DiskOf(s.disk.dir), To: s.name}
 }
 
-// device returns another device of the node as a source.
+// deviceCandidate returns another device of the node as a source.
 func (s *Store) deviceCandidate(name string, other *Store) loadsource.Candidate {
 	return loadsource.Candidate{
 		Path: loadsource.Path{Kind: loadsource.Device, From: name, To: s.name}, Name: name, Direct: s.reaches(other),
