@@ -49,7 +49,8 @@ func (c *cluster) check() {
 			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
 			c.result.Refused[reason]++
 			load := refused.GetReason() == messages.Reason_REASON_LOAD_FAILED && c.loadExplained(call)
-			if !load && !c.expects(refused.GetReason()) {
+			late := c.Calm && c.tooLate(call, refused)
+			if !load && !late && !c.expects(refused.GetReason()) {
 				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
 			}
 			parked := strings.Contains(refused.GetDetail(), "level parked") // no replica is left that could go on

@@ -48,7 +48,7 @@ func (c *cluster) checkQuiet() {
 		if each := (call.last.Sub(call.first) - waits) / time.Duration(len(call.want)); each > b.token {
 			c.fail("%s took %v for each token, and %v to wait after preemptions", call.ID, each, waits)
 		}
-		if refused, _ := call.Result(); refused != nil && !c.overloaded(call, refused) {
+		if refused, _ := call.Result(); refused != nil && !c.overloaded(call, refused) && !c.tooLate(call, refused) {
 			c.fail("%s was refused without a fault: %s", call.ID, refused.GetDetail())
 		}
 	}
@@ -66,6 +66,15 @@ func (c *cluster) checkQuiet() {
 		c.fail("%d tokens were computed for %d of prompts and outputs, and %d after preemptions", c.checks.computed,
 			tokens, again)
 	}
+}
+
+// tooLate reports whether a call was refused because its time was up, although it waited no longer than the
+// bounds allow.
+func (c *cluster) tooLate(call *Call, why *messages.Refused) bool {
+	b, waits := c.bounds(), time.Duration(1+c.checks.preempted[call.ID])
+	longest := waits*b.first + time.Duration(len(call.want))*b.token
+	return why.GetReason() == messages.Reason_REASON_DEADLINE &&
+		call.opened.Add(longest).After(call.Sequence.GetDeadline().AsTime())
 }
 
 // overloaded reports whether a call was refused because the replicas of its model were full. Those that

@@ -76,7 +76,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && (begun || status == http.StatusInternalServerError) && h.cluster.hangs() > 1
 	case says("the gateway failed"), says("crashed repeatedly"):
 		return false
-	case says("engine"):
+	case says("engine"), says("exited twice"):
 		return server && (begun || status == http.StatusInternalServerError)
 	}
 	return server && (begun || status == http.StatusServiceUnavailable) && says("memory")
