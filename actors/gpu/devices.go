@@ -50,6 +50,14 @@ func (d *Devices) Find(revision string, on cuda.Info) (*engine.Image, string) {
 	return nil, ""
 }
 
+// Loaded implements residency.Devices.
+func (d *Devices) Loaded() (all []residency.LoadedWeights) {
+	for _, one := range d.All {
+		all = append(all, one.Models.Loaded()...)
+	}
+	return all
+}
+
 // Open implements residency.Devices. The devices that the one of the store reaches directly come first.
 func (d *Devices) Open(ctx context.Context, revision string, on cuda.Info, except *residency.Store,
 ) (all []residency.ImageSource) {

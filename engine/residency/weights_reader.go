@@ -15,6 +15,8 @@ type Devices interface {
 	// Find returns the image of weights on a device, without content, and the name of that device as a
 	// source; nil if there are none that fit.
 	Find(revision string, on cuda.Info) (image *engine.Image, name string)
+	// Loaded describes the weights on the devices.
+	Loaded() []LoadedWeights
 	// Open returns readers of the weights on devices, except the one of a store.
 	Open(ctx context.Context, revision string, on cuda.Info, except *Store) []ImageSource
 }
