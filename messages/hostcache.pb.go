@@ -33,7 +33,9 @@ type UseImage struct {
 	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of its files; empty: not known before they are read
 	Layout         string                 `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`                                       // of the weights or the adapter
 	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Park           bool                   `protobuf:"varint,7,opt,name=park,proto3" json:"park,omitempty"` // the weights are on a device, and leave it
+	// park: the weights are on a device, and leave it. If there is no room in host memory, an image on disk
+	// will do.
+	Park bool `protobuf:"varint,7,opt,name=park,proto3" json:"park,omitempty"`
 	// adapter is an adapter of the model, "name@revision"; empty: weights. The ticket has the ID of the
 	// request, which the requester repeats until it has an answer.
 	Adapter       string `protobuf:"bytes,8,opt,name=adapter,proto3" json:"adapter,omitempty"`
@@ -128,12 +130,14 @@ func (x *UseImage) GetAdapter() string {
 }
 
 type UseImageResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"` // the load ends it; absent if refused
-	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`  // the image is there
-	Refused       *Refused               `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`
-	Waiting       bool                   `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // another load fills the image; another answer follows
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Ticket    string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"` // the load ends it; absent if refused
+	Ready     bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`  // the image is there
+	Refused   *Refused               `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	Waiting   bool                   `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // another load fills the image; another answer follows
+	// on_disk: the image is to be on disk; with ready, it is there.
+	OnDisk        bool `protobuf:"varint,6,opt,name=on_disk,json=onDisk,proto3" json:"on_disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +203,13 @@ func (x *UseImageResult) GetRefused() *Refused {
 func (x *UseImageResult) GetWaiting() bool {
 	if x != nil {
 		return x.Waiting
+	}
+	return false
+}
+
+func (x *UseImageResult) GetOnDisk() bool {
+	if x != nil {
+		return x.OnDisk
 	}
 	return false
 }
@@ -855,14 +866,15 @@ const file_messages_hostcache_proto_rawDesc = "" +
 	"\x06layout\x18\x05 \x01(\tR\x06layout\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x12\n" +
 	"\x04park\x18\a \x01(\bR\x04park\x12\x18\n" +
-	"\aadapter\x18\b \x01(\tR\aadapter\"\xa5\x01\n" +
+	"\aadapter\x18\b \x01(\tR\aadapter\"\xbe\x01\n" +
 	"\x0eUseImageResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12,\n" +
 	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\bR\awaiting\",\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\x12\x17\n" +
+	"\aon_disk\x18\x06 \x01(\bR\x06onDisk\",\n" +
 	"\vEndImageUse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"I\n" +

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"testing"
 
+	"troupe/core/units"
 	"troupe/messages"
 	"troupe/node"
 )
@@ -42,4 +43,46 @@ func TestImageOnDiskServesAfterRestart(t *testing.T) {
 		got, ok := greedyText(t, n)
 		return ok && got == want
 	})
+}
+
+// TestParkedOnDisk parks a model that does not fit into the host cache. It goes to its image on disk, which
+// the event says, and is activated with its folder deleted, with the same output.
+func TestParkedOnDisk(t *testing.T) {
+	for _, budget := range []int64{0, 1 << 20} {
+		t.Run(units.FormatBytes(budget), func(t *testing.T) {
+			t.Parallel()
+			dir, data := copyOfModel(t), t.TempDir()
+			n := start(t, func(c *node.Config) {
+				c.Deployments[0].Path, c.WeightsHostBytes = dir, budget
+				c.WeightsDiskBytes, c.WeightsDiskPath = 64<<20, filepath.Join(data, "weights")
+			})
+			conn := connect(t, n)
+			events := recordEvents(t, conn, "troupe.v1.events.weights.>")
+			want, ok := greedyText(t, n)
+			if !ok {
+				t.Fatal(want)
+			}
+			park(t, conn)
+			waitFor(t, "the event", func() bool { return events.have("in an image on disk: no room for an image") })
+			status, _ := hostCache(t, conn)
+			all := status.GetDisk().GetImages()
+			if len(all) != 1 || all[0].GetState() != "ready" || !all[0].GetPinned() || len(status.GetImages()) != 0 {
+				t.Errorf("images of a parked model: %v", status)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			activate(t, conn)
+			if got, ok := greedyText(t, n); !ok || got != want {
+				t.Errorf("after: %q, want %q", got, want)
+			}
+			waitFor(t, "the image to be unpinned", func() bool {
+				status, _ := hostCache(t, conn)
+				return len(status.GetDisk().GetImages()) == 1 && !status.GetDisk().GetImages()[0].GetPinned()
+			})
+			if !events.have("from disk image") {
+				t.Errorf("events: %v", events.all())
+			}
+		})
+	}
 }

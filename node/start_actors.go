@@ -64,7 +64,7 @@ func (p *parts) composeBackend(context.Context) error {
 	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name, Runtime: p.cfg.Runtime}
 	status := &backend.Status{
 		Node: p.cfg.Name, System: p.system, GPUs: p.gpus.Names(), Lower: p.tiers.Names(),
-		HostCache: p.cfg.WeightsHostBytes > 0,
+		HostCache: p.cfg.WeightsHostBytes > 0 || p.cfg.WeightsDiskBytes > 0,
 		NoRemote:  p.cfg.Tiers.LocalOnly,
 	}
 	models := &backend.ModelFiles{

@@ -61,6 +61,14 @@ func (d *Devices) List(revision string, on cuda.Info, except *residency.Store) (
 	return all
 }
 
+// Loaded implements residency.Devices.
+func (d *Devices) Loaded() (all []residency.LoadedWeights) {
+	for _, one := range d.All {
+		all = append(all, one.Models.Loaded()...)
+	}
+	return all
+}
+
 // Open implements residency.Devices. It opens those that are expected to be fastest.
 func (d *Devices) Open(ctx context.Context, revision string, on cuda.Info, except *residency.Store,
 ) (all []residency.ImageSource) {

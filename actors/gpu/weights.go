@@ -26,7 +26,8 @@ type imageRequest struct {
 // parkResult is how weights that were to be parked left the device, or that they stayed.
 type parkResult struct {
 	source weights.Source
-	cold   string // why they are not in the host cache; empty: they are
+	onDisk string // why they are in an image on disk; empty: they are in the host cache
+	cold   string // why they are in no image; empty: they are in one
 	kept   bool
 }
 
@@ -46,10 +47,10 @@ func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
 	case !e.Park:
 		d.startFree(ctx, e, "", nil)
 	case d.HostCache == nil:
-		why := "this node has no host cache; start it with --weights-dram"
+		why := "this node has no host cache; start it with --weights-dram, or --weights-images"
 		d.startFree(ctx, e, "", &parkResult{source: e.Source, cold: why})
 	default:
-		d.requestImage(ctx, e.Source, true, imageRequest{park: &e})
+		d.requestImage(ctx, e.Source, !e.OrKeep, imageRequest{park: &e}) // an image on disk is no reason to leave
 	}
 }
 
@@ -65,24 +66,27 @@ func (d *device) requestImage(ctx actor.Context, s weights.Source, park bool, r 
 }
 
 func (d *device) onImage(ctx actor.Context, msg *messages.UseImageResult) {
-	d.imageAnswered(ctx, msg.GetRequestId(), msg.GetTicket(), msg.GetRefused().GetDetail())
+	d.imageAnswered(ctx, msg)
 }
 
 func (d *device) onImageTimeout(ctx actor.Context, msg *imageTimeout) {
 	if msg.incarnation == d.incarnation {
-		d.imageAnswered(ctx, msg.request, "", "the host cache does not answer")
+		d.imageAnswered(ctx, &messages.UseImageResult{
+			RequestId: msg.request, Refused: &messages.Refused{Detail: "the host cache does not answer"},
+		})
 	}
 }
 
 // imageAnswered continues what waited for the host cache. Without a ticket, weights are loaded from
 // their folder, and those that were to be parked are only freed. A late answer is ignored; its ticket
 // ends by itself.
-func (d *device) imageAnswered(ctx actor.Context, request, ticket, why string) {
-	r, ok := d.images[request]
+func (d *device) imageAnswered(ctx actor.Context, msg *messages.UseImageResult) {
+	r, ok := d.images[msg.GetRequestId()]
 	if !ok {
 		return
 	}
-	delete(d.images, request)
+	delete(d.images, msg.GetRequestId())
+	ticket, why := msg.GetTicket(), msg.GetRefused().GetDetail()
 	if r.load != nil {
 		if ticket == "" {
 			d.Log.Info().Str("model", r.load.Source.Model).Str("why", why).Msg("loading weights without an image")
@@ -90,7 +94,11 @@ func (d *device) imageAnswered(ctx actor.Context, request, ticket, why string) {
 		d.startLoad(ctx, *r.load, ticket)
 		return
 	}
-	d.startFree(ctx, *r.park, ticket, &parkResult{source: r.park.Source, cold: why})
+	result := &parkResult{source: r.park.Source, cold: why}
+	if msg.GetOnDisk() {
+		result.onDisk, result.cold = why, ""
+	}
+	d.startFree(ctx, *r.park, ticket, result)
 }
 
 // startLoad starts a job that loads weights.
@@ -191,6 +199,10 @@ func (d *device) reportParked(p *parkResult) {
 	case p.cold != "":
 		d.Log.Warn().Str("model", p.source.Model).Str("why", p.cold).Msg("weights not parked; they are cold")
 		d.publish("weights.cold", p.source.Model+": not parked: "+p.cold)
+	case p.onDisk != "":
+		d.Log.Info().Str("model", p.source.Model).Str("why", p.onDisk).Msg("weights parked on disk")
+		d.publish("weights.parked", fmt.Sprintf("%s: %s in an image on disk: %s", p.source.Model,
+			units.FormatBytes(p.source.Bytes), p.onDisk))
 	default:
 		d.Log.Info().Str("model", p.source.Model).Int64("bytes", p.source.Bytes).Msg("weights parked")
 		d.publish("weights.parked", p.source.Model+": "+units.FormatBytes(p.source.Bytes)+" in the host cache")

@@ -23,6 +23,7 @@ type Images interface {
 	Revoke(key core.Key, why string)
 	Free(key core.Key) (release func() error)
 	Issue(ticket string, key core.Key, fill bool, expires time.Time)
+	IssueDisk(ticket string, key core.Key, bytes int64, expires time.Time)
 	Expire(now time.Time)
 	Ended() []residency.Ticket
 	Forget(ticket string)
@@ -40,6 +41,7 @@ type Images interface {
 type DiskImages interface {
 	Held() (all []residency.DiskImageInfo, epoch uint64)
 	Write(ctx context.Context, epoch uint64, image *engine.Image, memory []byte) error
+	WriteParts(ctx context.Context, epoch uint64, image *engine.Image, from engine.ImageReader) error
 	Remove(key core.Key) (release func() error)
 	Touch(key core.Key, now time.Time)
 	Find(revision string, on cuda.Info) *engine.Image
@@ -53,7 +55,7 @@ type Config struct {
 	Budget      int64             // bytes
 	Disk        DiskImages        // nil: none
 	DiskBudget  int64             // bytes
-	Devices     residency.Devices // of the node, whose weights other nodes may load; nil: none
+	Devices     residency.Devices // of the node, whose weights are sent and kept on disk; nil: none
 	Plane       Plane             // sends images to other nodes; nil: none are sent
 	Deployments *actor.PID        // group that sends the stored deployments
 	// AdapterDeleted reports whether an adapter of a deployment is certainly no longer registered.
@@ -90,7 +92,7 @@ type cache struct {
 	models  map[core.Key]model
 	disk    *diskImages // nil: none
 
-	waiting  map[string]waitingUse // loads of adapters that wait until another one has filled an image
+	waiting  map[string]waitingUse // requests that wait until an image is no longer being filled
 	refused  uint64                // loads of adapters for which there was no room
 	shortage bool                  // the last one was refused
 }
@@ -101,7 +103,7 @@ type model struct {
 	adapter    string // "": the image is of weights
 }
 
-// waitingUse is a load of an adapter that waits.
+// waitingUse is a request that may have to wait.
 type waitingUse struct {
 	from *actor.PID
 	use  *messages.UseImage
@@ -149,6 +151,8 @@ func (c *cache) Receive(ctx actor.Context) {
 		c.onSent(ctx, msg)
 	case *written:
 		c.onWritten(ctx, msg)
+	case *retryWrite:
+		c.onRetryWrite(ctx, msg)
 	case *removed:
 		c.onRemoved(msg)
 	case *messages.ApplyDeployment:

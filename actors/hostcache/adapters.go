@@ -91,12 +91,17 @@ func (c *cache) onShortage(name core.Name, detail string) {
 	c.shortage = true
 }
 
-// proceed answers a load whose image is no longer being filled. If it was not filled, the first load that
+// proceed answers a request whose image is no longer being filled. If it was not filled, the first load that
 // has waited does that.
 func (c *cache) proceed(ctx actor.Context, id string) {
-	if w, waits := c.waiting[id]; waits {
-		delete(c.waiting, id)
+	w, waits := c.waiting[id]
+	delete(c.waiting, id)
+	switch {
+	case !waits:
+	case w.use.GetAdapter() != "":
 		c.useAdapter(ctx, w)
+	default:
+		c.useWeights(ctx, w)
 	}
 }
 

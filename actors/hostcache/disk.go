@@ -5,32 +5,41 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
 	core "troupe/core/hostcache"
 	"troupe/core/units"
+	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/modelfile/digest"
 )
 
 // diskImages decides on the images on disk, with a machine of their own. Each image of the host cache is
-// written there once, one at a time.
+// written there once, and so are weights on devices that have none; one at a time.
 type diskImages struct {
 	machine *core.Machine
 	epoch   uint64            // of this incarnation
-	tried   map[core.Key]bool // images that were written, or that had no room
+	tried   map[core.Key]bool // what was written, or had no room
 	writing bool
 }
 
-// Messages to self: results of jobs.
+// writeRetryInterval is the time after which an image that could not be written is tried again.
+const writeRetryInterval = time.Minute
+
+// Messages to self.
 type (
 	written struct {
 		incarnation uint64
 		key         core.Key
 		err         error
+	}
+	retryWrite struct {
+		incarnation uint64
+		key         core.Key
 	}
 	removed struct {
 		key core.Key
@@ -39,7 +48,7 @@ type (
 )
 
 // recoverDisk tells a new machine which images are on disk.
-func (c *cache) recoverDisk(ctx actor.Context) {
+func (c *cache) recoverDisk(ctx actor.Context, inMemory []residency.HeldImage) {
 	if c.Disk == nil {
 		return
 	}
@@ -49,7 +58,13 @@ func (c *cache) recoverDisk(ctx actor.Context) {
 		if _, known := c.models[i.Key]; !known {
 			c.models[i.Key] = model{path: i.Path}
 		}
-		c.performDisk(ctx, c.disk.machine.Recovered(i.Key, i.Bytes, false))
+		// Pinned until the stored deployments are known.
+		c.performDisk(ctx, c.disk.machine.Recovered(i.Key, i.Bytes, true))
+	}
+	for _, i := range inMemory {
+		if i.OnDisk {
+			c.performDisk(ctx, c.disk.machine.Fill(i.Key, i.Bytes, true))
+		}
 	}
 }
 
@@ -90,8 +105,9 @@ func (c *cache) syncDisk(ctx actor.Context) {
 			c.write(ctx, i.Key)
 		}
 	}
+	loaded := c.writeLoaded(ctx)
 	for key := range c.disk.tried {
-		if c.machine.State(key) == core.Absent {
+		if c.machine.State(key) == core.Absent && !loaded[key] {
 			delete(c.disk.tried, key)
 		}
 	}
@@ -110,28 +126,37 @@ func (c *cache) write(ctx actor.Context, key core.Key) {
 		return
 	}
 	image := use.Image()
+	if !c.reserveOnDisk(ctx, key, image) {
+		_ = use.Close()
+		return
+	}
+	disk, epoch := c.Disk, c.disk.epoch
+	c.startWrite(ctx, key, func(life context.Context) error {
+		memory, err := use.Memory()
+		if err == nil {
+			err = disk.Write(life, epoch, image, memory)
+		}
+		return errors.Join(err, use.Close())
+	})
+}
+
+// reserveOnDisk makes room for the file of an image, and reports whether there is some.
+func (c *cache) reserveOnDisk(ctx actor.Context, key core.Key, image *engine.Image) bool {
 	bytes, err := residency.FileBytes(image)
 	if err != nil {
-		_ = use.Close()
 		c.Log.Warn().Err(err).Str("revision", digest.Short(key.Digest)).Msg("image of weights not kept on disk")
-		return
+		return false
 	}
-	effects := c.disk.machine.Fill(key, bytes, false)
-	c.performDisk(ctx, effects)
-	if c.disk.machine.State(key) != core.Filling {
-		_ = use.Close()
-		return
-	}
+	c.performDisk(ctx, c.disk.machine.Fill(key, bytes, c.parked(key)))
+	return c.disk.machine.State(key) == core.Filling
+}
+
+// startWrite starts a job that writes an image, for which there is room.
+func (c *cache) startWrite(ctx actor.Context, key core.Key, write func(life context.Context) error) {
 	c.disk.writing = true
-	disk, epoch, incarnation := c.Disk, c.disk.epoch, c.incarnation
+	incarnation := c.incarnation
 	supervise.Job(ctx, c.lifetime,
-		func(life context.Context) (struct{}, error) {
-			memory, err := use.Memory()
-			if err == nil {
-				err = disk.Write(life, epoch, image, memory)
-			}
-			return struct{}{}, errors.Join(err, use.Close())
-		},
+		func(life context.Context) (struct{}, error) { return struct{}{}, write(life) },
 		func(_ struct{}, err error) any { return &written{incarnation, key, err} })
 }
 
@@ -143,13 +168,19 @@ func (c *cache) onWritten(ctx actor.Context, msg *written) {
 	if msg.err != nil {
 		c.Log.Warn().Err(msg.err).Str("model", c.models[msg.key].name).Msg("image of weights not kept on disk")
 		c.performDisk(ctx, c.disk.machine.Failed(msg.key, msg.err.Error()))
+		supervise.After(ctx, writeRetryInterval, &retryWrite{c.incarnation, msg.key})
 	} else {
-		c.Log.Info().Str("model", c.models[msg.key].name).Str("revision", digest.Short(msg.key.Digest)).
-			Msg("image of weights kept on disk")
-		c.performDisk(ctx, c.disk.machine.Filled(msg.key, msg.key.Digest))
-		c.Disk.Touch(msg.key, supervise.Now(ctx))
+		c.onFile(ctx, msg.key)
 	}
 	c.sync(ctx)
+}
+
+// onFile notes that the file of an image is complete.
+func (c *cache) onFile(ctx actor.Context, key core.Key) {
+	c.Log.Info().Str("model", c.models[key].name).Str("revision", digest.Short(key.Digest)).
+		Msg("image of weights kept on disk")
+	c.performDisk(ctx, c.disk.machine.Filled(key, key.Digest))
+	c.Disk.Touch(key, supervise.Now(ctx))
 }
 
 // performDisk carries out the effects of the machine of the disk, in order.
@@ -166,8 +197,17 @@ func (c *cache) performDisk(ctx actor.Context, effects []core.Effect) {
 		case core.Ignored:
 			c.Log.Debug().Str("image", e.Key.Digest).Stringer("state", e.State).Stringer("event", e.Event).
 				Str("why", e.Why).Msg("event ignored by the images on disk")
+		case core.Proceed:
+			c.proceed(ctx, e.Waiter)
 		case core.Reserve, core.Rename: // Write makes the file, by the digest
 		}
+	}
+}
+
+func (c *cache) onRetryWrite(ctx actor.Context, msg *retryWrite) {
+	if msg.incarnation == c.incarnation {
+		delete(c.disk.tried, msg.key)
+		c.sync(ctx)
 	}
 }
 
@@ -199,7 +239,7 @@ func (c *cache) diskStatus() *messages.DiskImagesStatus {
 		m := c.models[i.Key]
 		s.Images = append(s.Images, &messages.HostImage{
 			Model: m.name, Path: m.path, RevisionDigest: i.Digest, Layout: i.Layout, Bytes: uint64(i.Bytes),
-			State: i.State.String(), Readers: uint32(i.Readers),
+			State: i.State.String(), Pinned: i.Pinned, Readers: uint32(i.Readers),
 		})
 	}
 	return s

@@ -222,3 +222,115 @@ func TestDiskWriteCrashes(t *testing.T) {
 		})
 	}
 }
+
+// TestDiskImageOfDevice loads a model that does not fit into host memory. Its image is written from the
+// device; the model is parked there, and loaded without its folder, with the same output.
+func TestDiskImageOfDevice(t *testing.T) { synctest.Test(t, diskImageOfDevice) }
+
+func diskImageOfDevice(t *testing.T) {
+	dir := tinyModel(t, 1)
+	for _, budget := range []int64{0, 1 << 10} {
+		f := newDiskFixture(t, budget, t.TempDir(), 1<<20, nil, nil)
+		f.revision = ""
+		want := f.output(f.load(dir))
+		s := f.onDisk(1)
+		if i := s.GetImages()[0]; i.GetRevisionDigest() != f.revision || i.GetModel() != "m" {
+			t.Errorf("%v", i)
+		}
+		f.park()
+		if !f.events.have("weights.parked: m: ", "in an image on disk: no room") {
+			t.Errorf("%v", f.events.all)
+		}
+		if loaded := f.load("gone"); f.output(loaded) != want || loaded.GetMetrics().GetSource() != diskImage {
+			t.Errorf("with %d bytes of host memory: %s, want %s", budget, f.output(loaded), want)
+		}
+		f.park()
+	}
+}
+
+// TestParkedToDisk parks a model before its image on disk is written, with and without crashes. It is
+// written then, unless a crash prevents it. No crash leaves a part of a file, or takes its room.
+func TestParkedToDisk(t *testing.T) {
+	for _, on := range []string{
+		"", "*messages.UseImage", "*messages.UseImageResult", "*hostcache.ended", "*gpu.weightsFreed",
+	} {
+		t.Run(on, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { parkedToDisk(t, on) })
+		})
+	}
+}
+
+func parkedToDisk(t *testing.T, on string) {
+	var crash *testkit.Crash
+	if on != "" {
+		crash = &testkit.Crash{On: on, Times: 2}
+	}
+	f := newDiskFixture(t, 1<<10, t.TempDir(), 1<<20, nil, crash)
+	dir := tinyModel(t, 1)
+	want := f.output(f.load(dir))
+	early, err := os.ReadDir(f.dir)
+	if err != nil || crash == nil && len(early) > 0 {
+		t.Fatal("the image was written before the model was parked", err)
+	}
+	f.park()
+	switch {
+	case crash == nil:
+		f.onDisk(1)
+		dir = "gone"
+	case crash.Crashed() == 0:
+		t.Fatal("nothing crashed")
+	}
+	if loaded := f.load(dir); f.output(loaded) != want {
+		t.Errorf("%s, want %s", f.output(loaded), want)
+	}
+	time.Sleep(2 * time.Minute) // of the bubble: a write that has failed is tried again
+	f.onDisk(1)
+	f.park()
+	s := f.onDisk(1)
+	info, err := os.Stat(f.files(1)[0])
+	if err != nil || info.Size() != int64(s.GetUsedBytes()) {
+		t.Errorf("a file of %v, %d bytes are used: %v", info, s.GetUsedBytes(), err)
+	}
+}
+
+// TestNoRoomToPark parks a model that fits neither into host memory nor on the disk. It is cold, and the event
+// says why.
+func TestNoRoomToPark(t *testing.T) { synctest.Test(t, noRoomToPark) }
+
+func noRoomToPark(t *testing.T) {
+	f := newDiskFixture(t, 1<<10, t.TempDir(), 1<<10, nil, nil)
+	f.load(tinyModel(t, 1))
+	f.park()
+	if !f.events.have("weights.cold", "; nor on disk: 0 B of 1 KiB are used") {
+		t.Errorf("%v", f.events.all)
+	}
+	f.onDisk(0)
+}
+
+// TestParkedOnDiskIsPinned checks that the image of a parked model makes no room for another one, over a
+// restart too, until the model is activated.
+func TestParkedOnDiskIsPinned(t *testing.T) { synctest.Test(t, parkedOnDiskIsPinned) }
+
+func parkedOnDiskIsPinned(t *testing.T) {
+	images, dir := t.TempDir(), tinyModel(t, 1)
+	f := newDiskFixture(t, 0, images, 1<<20, nil, nil)
+	f.load(dir)
+	parked, bytes := f.revision, int64(f.onDisk(1).GetUsedBytes())
+	f.park()
+	next := newDiskFixture(t, 0, images, bytes, nil, nil)
+	spec := &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(1)), Level: messages.Level_LEVEL_PARKED,
+		RevisionDigest: parked}
+	next.peer.Send(next.cache, &messages.ApplyDeployment{Spec: spec})
+	next.load(tinyModel(t, 2))
+	next.park()
+	if i := next.onDisk(1).GetImages()[0]; i.GetRevisionDigest() != parked || !i.GetPinned() {
+		t.Errorf("%v", i)
+	}
+	next.peer.Send(next.cache, &messages.RemoveDeployment{Name: "m"})
+	next.load(tinyModel(t, 2))
+	testkit.Until(t, "the other image", func() bool {
+		i := next.onDisk(1).GetImages()[0]
+		return i.GetRevisionDigest() == next.revision && !i.GetPinned()
+	})
+	next.park()
+}

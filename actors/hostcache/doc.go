@@ -31,9 +31,15 @@
 //
 // # Disk
 //
-// With Disk, each image is also written to a file, by a job that reads the host memory with a ticket. A
-// second machine decides which files there are. Loads open them without asking, and the actor learns
-// every second, or when a ticket ends, which ones were used or found damaged.
+// With Disk, each image is also written to a file, by a job that reads the host memory with a ticket. Weights
+// on a device that have no image in host memory are written from there, by a job that reads them like a load
+// of another node. A second machine decides which files there are. Loads open them without asking, and the
+// actor learns every second, or when a ticket ends, which ones were used or found damaged.
+//
+// Weights that are parked, and have no room in host memory, go to the disk. If their file is there, the answer
+// says so; if it is being written, the request waits; else its ticket is for writing the file. A ticket counts
+// as room on the disk until it has ended, over restarts of the actor too. The files of parked deployments that
+// have no image in host memory are pinned.
 //
 // # Other nodes
 //

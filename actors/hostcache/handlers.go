@@ -22,8 +22,9 @@ func (c *cache) onStarted(ctx actor.Context) {
 	c.stored = make(map[string]*messages.DeploymentSpec)
 	c.models, c.waiting = make(map[core.Key]model), make(map[string]waitingUse)
 	c.machine = core.New(c.Budget)
-	c.recover(ctx, c.Images.Held())
-	c.recoverDisk(ctx)
+	held := c.Images.Held()
+	c.recover(ctx, held)
+	c.recoverDisk(ctx, held)
 	root, self, incarnation := ctx.ActorSystem().Root, ctx.Self(), c.incarnation
 	c.Images.OnEnded(func() { root.Send(self, &ended{incarnation}) })
 	c.sync(ctx)
@@ -36,7 +37,7 @@ func (c *cache) onStarted(ctx actor.Context) {
 func (c *cache) recover(ctx actor.Context, held []residency.HeldImage) {
 	for _, i := range held {
 		switch {
-		case i.Filling:
+		case i.Filling: // or on disk
 			continue
 		case i.Model == nil && i.Adapter == nil: // no load got a ticket to fill it
 			c.free(ctx, i.Key)
@@ -56,6 +57,9 @@ func (c *cache) recover(ctx actor.Context, held []residency.HeldImage) {
 		}
 	}
 	for _, i := range held {
+		if i.OnDisk {
+			continue
+		}
 		if i.Filling {
 			c.perform(ctx, c.machine.Fill(i.Key, i.Bytes, len(i.Names) == 0))
 			c.attach(ctx, i)
@@ -83,8 +87,14 @@ func (c *cache) onUse(ctx actor.Context, msg *messages.UseImage) {
 		c.useAdapter(ctx, waitingUse{ctx.Sender(), msg})
 		return
 	}
+	c.useWeights(ctx, waitingUse{ctx.Sender(), msg})
+}
+
+// useWeights answers a load of weights, or lets weights that are parked wait until their image on disk is
+// written.
+func (c *cache) useWeights(ctx actor.Context, w waitingUse) {
+	msg := w.use
 	answer := &messages.UseImageResult{RequestId: msg.GetRequestId()}
-	defer ctx.Respond(answer)
 	ticket := supervise.RuntimeOf(ctx.ActorSystem()).ID()
 	key := core.Key{Digest: cmp.Or(msg.GetRevisionDigest(), "load-"+ticket), Layout: msg.GetLayout()}
 	switch c.machine.State(key) {
@@ -97,16 +107,20 @@ func (c *cache) onUse(ctx actor.Context, msg *messages.UseImage) {
 		c.perform(ctx, effects)
 		if refusal, ok := effects[len(effects)-1].(core.Refuse); ok {
 			answer.Refused = &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: noRoom(refusal)}
-			return
+			if msg.GetPark() && c.parkOnDisk(ctx, w, key, answer) {
+				return
+			}
 		}
 	default:
 		answer.Refused = &messages.Refused{Reason: messages.Reason_REASON_NOT_READY,
 			Detail: fmt.Sprintf("the image of revision %s is %s", digest.Short(key.Digest), c.machine.State(key))}
-		return
 	}
-	c.models[key] = model{name: msg.GetModel(), path: msg.GetPath()}
-	c.Images.Issue(ticket, key, !answer.GetReady(), supervise.Now(ctx).Add(claimTimeout))
-	answer.Ticket = ticket
+	if answer.GetRefused() == nil {
+		c.models[key] = model{name: msg.GetModel(), path: msg.GetPath()}
+		c.Images.Issue(ticket, key, !answer.GetReady(), supervise.Now(ctx).Add(claimTimeout))
+		answer.Ticket = ticket
+	}
+	ctx.Send(w.from, answer)
 }
 
 func noRoom(r core.Refuse) string {
@@ -121,6 +135,8 @@ func noRoom(r core.Refuse) string {
 func (c *cache) sync(ctx actor.Context) {
 	for _, t := range c.Images.Ended() {
 		switch {
+		case t.OnDisk:
+			c.diskTicketEnded(ctx, t)
 		case t.Fill && t.Digest != "":
 			to := core.Key{Digest: t.Digest, Layout: t.Key.Layout}
 			c.models[to] = c.models[t.Key]
@@ -173,6 +189,9 @@ func (c *cache) onList(ctx actor.Context, msg *messages.ListDeploymentsResult) {
 			delete(c.stored, name)
 		}
 	}
+	if !c.synced && c.disk != nil {
+		clear(c.disk.tried) // there may be room for them now
+	}
 	c.synced = true
 	c.pin(ctx)
 }
@@ -201,4 +220,5 @@ func (c *cache) pin(ctx actor.Context) {
 			c.perform(ctx, c.machine.Unpin(i.Key))
 		}
 	}
+	c.pinOnDisk(ctx)
 }

@@ -143,12 +143,11 @@ func newNode(
 	if crash != nil {
 		mw = append(mw, crash.Middleware)
 	}
-	silent := func(string, string, string) {}
 	f.cache = testkit.Spawn(t, sys, "hostcache"+name, supervise.Strategy(nil), hostcache.Props(cfg), mw...)
 	f.gpu = testkit.Spawn(t, sys, "gpu-0"+name, supervise.Strategy(nil), gpu.Props(gpu.Config{
 		Node: "node", Name: "gpu-0", Info: d.Info(), Models: f.store, HostCache: f.cache,
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
-		Strategy: supervise.Strategy(nil), Publish: silent, Log: zerolog.Nop(),
+		Strategy: supervise.Strategy(nil), Publish: f.events.publish, Log: zerolog.Nop(),
 	}), mw...)
 	weights.All = []gpu.Device{{Name: "gpu-0", PID: f.gpu, Models: f.store}}
 	f.peer = testkit.NewPeer(t, sys, "peer"+name, nil)
@@ -168,10 +167,14 @@ func (e *events) publish(kind, _, detail string) {
 	e.all = append(e.all, kind+": "+detail)
 }
 
-func (e *events) have(kind string) bool {
+// have reports whether there is an event that begins with a text and contains others.
+func (e *events) have(begin string, texts ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.all, func(s string) bool { return strings.HasPrefix(s, kind) })
+	return slices.ContainsFunc(e.all, func(s string) bool {
+		missing := slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(s, text) })
+		return strings.HasPrefix(s, begin) && !missing
+	})
 }
 
 // load loads a model, again until it is loaded, and returns where from.

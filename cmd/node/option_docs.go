@@ -96,9 +96,9 @@ var optionDocs = map[string]optionDoc{
 			"loaded again without their files: 64GiB; 0 disables the cache. It is page-locked where the devices are " +
 			"GPUs, and taken as it is needed (default: a quarter of the free memory)."},
 	"weights_images": {groupModels, "SIZE",
-		"Disk space in the data folder for images of weights, which are written when weights are loaded into host " +
-			"memory. A load from an image is faster than one from the model's files, and needs none of them: " +
-			"200GiB (default: 0, no images). They survive restarts."},
+		"Disk space in the data folder for images of weights, which are written after a load, from host memory or " +
+			"from the device. A load from an image is faster than one from the model's files, and needs none of " +
+			"them: 200GiB (default: 0, no images). They survive restarts."},
 	"adapter_dram": {groupModels, "SIZE",
 		"Has no effect any longer: the replicas of a node share the copies of adapters in the memory of " +
 			"--weights-dram."},

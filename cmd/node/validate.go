@@ -40,9 +40,6 @@ func (s settings) checkConflicts() error {
 		{someNotAll(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; set both"},
 		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0,
 			"--kv-nvme-path needs the size of the tier; set --kv-nvme, such as --kv-nvme 20GiB"},
-		{bytesOf(o.WeightsImages) > 0 && o.WeightsDRAM != "" && bytesOf(o.WeightsDRAM) == 0,
-			"--weights-images needs host memory for weights, from which images are written; set --weights-dram, " +
-				"or remove --weights-images"},
 		{o.NATSCreds != "" && o.NATSNkey != "",
 			"--nats-creds and --nats-nkey are alternative credentials of this node; set one"},
 		{login && o.Join == "" && o.NATSUsers == "",

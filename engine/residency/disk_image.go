@@ -121,9 +121,29 @@ func FileBytes(i *engine.Image) (int64, error) {
 	return fileBytes(int64(len(header)), i.Info.WeightBytes), err
 }
 
+// AnyEpoch is the epoch of a write whose outcome an actor learns even if it restarts meanwhile.
+const AnyEpoch = 0
+
 // Write writes an image whose weights are in memory. The file gets its name once it is complete and on
 // the disk. An image of an earlier epoch, which no actor knows, is dropped.
-func (d *DiskImages) Write(ctx context.Context, epoch uint64, i *engine.Image, memory []byte) (err error) {
+func (d *DiskImages) Write(ctx context.Context, epoch uint64, i *engine.Image, memory []byte) error {
+	return d.write(ctx, epoch, i, func(part int) ([]byte, error) {
+		s := i.Sums[part]
+		return memory[s.Offset:][:s.Bytes], nil
+	})
+}
+
+// WriteParts is like Write, with weights that a reader brings part by part and verifies.
+func (d *DiskImages) WriteParts(ctx context.Context, epoch uint64, i *engine.Image, from engine.ImageReader) error {
+	buffer := make([]byte, min(engine.ImagePartBytes, i.Info.WeightBytes))
+	return d.write(ctx, epoch, i, func(part int) ([]byte, error) {
+		b := buffer[:i.Sums[part].Bytes]
+		return b, from.ReadPart(ctx, part, b)
+	})
+}
+
+func (d *DiskImages) write(ctx context.Context, epoch uint64, i *engine.Image, content func(part int) ([]byte, error),
+) (err error) {
 	header, err := EncodeHeader(i)
 	if err != nil {
 		return err
@@ -146,8 +166,12 @@ func (d *DiskImages) Write(ctx context.Context, epoch uint64, i *engine.Image, m
 		return err
 	}
 	begin := toPages(int64(len(header)))
-	for _, s := range i.Sums {
-		if err := errors.Join(ctx.Err(), writeAt(f, memory[s.Offset:][:s.Bytes], begin+s.Offset)); err != nil {
+	for part, s := range i.Sums {
+		b, err := content(part)
+		if err == nil {
+			err = errors.Join(ctx.Err(), writeAt(f, b, begin+s.Offset))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -174,7 +198,7 @@ func (d *DiskImages) publish(ctx context.Context, epoch uint64, i *engine.Image,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if epoch != d.epoch || ctx.Err() != nil {
+	if epoch != AnyEpoch && epoch != d.epoch || ctx.Err() != nil {
 		return errors.New("the actor that wanted the image has restarted")
 	}
 	key := hostcache.Key{Digest: i.Digests.Revision, Layout: i.Info.WeightLayout}

@@ -58,6 +58,7 @@ type Ticket struct {
 	ID      string
 	Key     hostcache.Key
 	Fill    bool
+	OnDisk  bool   // the image that is filled is on disk
 	Digest  string // of the content that was filled; empty: it was not filled
 	Adapter bool   // an adapter was filled
 	Why     string // why it was not filled
@@ -69,6 +70,7 @@ type HeldImage struct {
 	Key     hostcache.Key
 	Bytes   int64
 	Filling bool
+	OnDisk  bool // it is being filled there
 	Revoked string
 	Readers []string            // tickets
 	Model   *engine.Image       // nil: it is being filled, or of an adapter
@@ -170,6 +172,17 @@ func (c *HostCache) Issue(id string, key hostcache.Key, fill bool, expires time.
 	}
 }
 
+// IssueDisk permits one load to write an image to the disk, for which there is room. Otherwise it is like
+// Issue.
+func (c *HostCache) IssueDisk(id string, key hostcache.Key, bytes int64, expires time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tickets[id] = &ticket{
+		Ticket: Ticket{ID: id, Key: key, Fill: true, OnDisk: true}, image: &heldImage{key: key, bytes: bytes},
+		expires: expires,
+	}
+}
+
 // Expire ends the tickets that nothing has claimed in time.
 func (c *HostCache) Expire(now time.Time) {
 	c.mu.Lock()
@@ -203,7 +216,8 @@ func (c *HostCache) Forget(id string) {
 	delete(c.tickets, id)
 }
 
-// Held describes all images, the least recently used first.
+// Held describes all images, the least recently used first, and then those that tickets are writing to the
+// disk.
 func (c *HostCache) Held() (all []HeldImage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,6 +233,11 @@ func (c *HostCache) Held() (all []HeldImage) {
 			}
 		}
 		all = append(all, held)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.tickets)) {
+		if t := c.tickets[id]; t.OnDisk {
+			all = append(all, HeldImage{Key: t.Key, Bytes: t.image.bytes, Filling: true, OnDisk: true})
+		}
 	}
 	return all
 }

@@ -42,7 +42,7 @@ func (u *ImageUse) Image() *engine.Image {
 // Memory returns the memory of the image. It allocates the memory of one that is filled.
 func (u *ImageUse) Memory() ([]byte, error) {
 	if u.image.memory == nil {
-		if !u.Fill {
+		if !u.Fill || u.OnDisk {
 			return nil, errors.New("the image has no memory")
 		}
 		if err := u.cache.allocate(u.image); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"troupe/core/hostcache"
 	"troupe/cuda"
 	"troupe/engine"
 )
@@ -41,6 +42,27 @@ func (s *Store) FindWeights(revision string, on cuda.Info) *engine.Image {
 		}
 	}
 	return nil
+}
+
+// LoadedWeights describes weights on a device.
+type LoadedWeights struct {
+	Key         hostcache.Key
+	Model, Path string
+	On          cuda.Info // the device
+}
+
+// Loaded describes the weights on the device that can be read.
+func (s *Store) Loaded() (all []LoadedWeights) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.copies)) {
+		c := s.copies[n]
+		if _, ok := c.Weights.(engine.ReadableWeights); ok {
+			key := hostcache.Key{Digest: c.Digests().Revision, Layout: c.Info().WeightLayout}
+			all = append(all, LoadedWeights{key, c.source.Model, c.source.Path, s.device.Info()})
+		}
+	}
+	return all
 }
 
 // OpenReader permits one load to read a copy. The reader ends at the given time if it is not claimed

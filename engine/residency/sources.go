@@ -199,8 +199,8 @@ func (s *Store) readFolder(ctx context.Context, path string, use *ImageUse) (eng
 	return weights, nil, err
 }
 
-// ParkWeights fills an image with the weights of a copy, which stays on the device. It does nothing if
-// the image is there already.
+// ParkWeights fills an image with the weights of a copy, which stays on the device. The ticket says whether
+// in host memory or on disk. It does nothing if the image is there already.
 func (s *Store) ParkWeights(ctx context.Context, number uint64, ticket string) (err error) {
 	use := s.images.Claim(ticket)
 	if use == nil {
@@ -213,18 +213,43 @@ func (s *Store) ParkWeights(ctx context.Context, number uint64, ticket string) (
 	s.mu.Lock()
 	c, ok := s.copies[number]
 	s.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("weights %d are not on the device", number)
+	}
+	image, err := s.fill(ctx, c.Weights, use)
+	if err != nil {
+		use.Failed(err)
+		return err
+	}
+	use.Filled(image)
+	return nil
+}
+
+// fill copies weights to the image that a use fills.
+func (s *Store) fill(ctx context.Context, weights engine.Weights, use *ImageUse) (*engine.Image, error) {
 	loader, can := s.loader.(engine.ImageLoader)
-	if !ok || !can {
-		return fmt.Errorf("weights %d cannot be copied to an image: %w", number, errors.ErrUnsupported)
+	if !can {
+		return nil, fmt.Errorf("weights cannot be copied to an image: %w", errors.ErrUnsupported)
+	}
+	if use.OnDisk {
+		return s.fillOnDisk(ctx, weights)
 	}
 	memory, err := use.Memory()
-	if err == nil {
-		var image *engine.Image
-		if image, err = loader.CopyToImage(ctx, c.Weights, memory); err == nil {
-			use.Filled(image)
-			return nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	use.Failed(err)
-	return err
+	return loader.CopyToImage(ctx, weights, memory)
+}
+
+func (s *Store) fillOnDisk(ctx context.Context, weights engine.Weights) (image *engine.Image, err error) {
+	readable, can := weights.(engine.ReadableWeights)
+	if !can || s.disk == nil {
+		return nil, fmt.Errorf("weights cannot be copied to the disk: %w", errors.ErrUnsupported)
+	}
+	parts, err := readable.OpenParts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, parts.Close()) }()
+	return parts.Image(), s.disk.WriteParts(ctx, AnyEpoch, parts.Image(), parts)
 }

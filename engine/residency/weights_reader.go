@@ -17,6 +17,8 @@ type Devices interface {
 	Find(revision string, on cuda.Info) (image *engine.Image, name string)
 	// List returns the devices that have weights, except the one of a store.
 	List(revision string, on cuda.Info, except *Store) []NamedDevice
+	// Loaded describes the weights on the devices.
+	Loaded() []LoadedWeights
 	// Open returns readers of the weights on devices, except the one of a store.
 	Open(ctx context.Context, revision string, on cuda.Info, except *Store) []ImageSource
 }

@@ -16,7 +16,7 @@ func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *
 	return b.Instrument("adapters", adapter.Props(adapter.Config{
 		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(), Model: spec.GetModel(),
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
-		HostCache: r.HostCache.pid(b), Prefetch: adapterPrefetches,
+		HostCache: r.HostCache.adapters(b), Prefetch: adapterPrefetches,
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return b.instrumentOf("slot", cfg.Name.Adapter, adapter.SlotProps(cfg))
 		},

@@ -13,7 +13,7 @@ import (
 // a local disk.
 type HostCache struct {
 	Images     *residency.HostCache
-	Budget     int64 // bytes; 0: there are no images, and the actor only sends weights of devices
+	Budget     int64 // bytes; 0: there are no images in host memory
 	Disk       *residency.DiskImages
 	DiskBudget int64           // bytes
 	Plane      hostcache.Plane // between nodes
@@ -23,8 +23,17 @@ type HostCache struct {
 	Publish        func(kind, subject, detail string)
 }
 
-// pid returns the address of its actor; nil if there are no images.
+// pid returns the address of its actor; nil if there are no images, and the actor only sends weights of
+// devices.
 func (h HostCache) pid(b *Base) *actor.PID {
+	if h.Budget == 0 && h.Disk == nil {
+		return nil
+	}
+	return b.pid(query.HostCache)
+}
+
+// adapters returns the address of its actor; nil if there is no host memory for adapters.
+func (h HostCache) adapters(b *Base) *actor.PID {
 	if h.Budget == 0 {
 		return nil
 	}
