@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -40,40 +39,6 @@ type AdapterLoader interface {
 	OpenAdapter(model, adapter string, device cuda.Info) (AdapterFile, error)
 }
 
-// AdapterMemory is device memory for adapters. A lora.Pool allocates its pages by number. Like a
-// residency.Store it survives the crash of an actor. It is safe for concurrent use. Copies run one
-// at a time on their own stream, concurrently with steps.
-type AdapterMemory struct {
-	device cuda.Device
-	base   cuda.Ptr
-	pages  int
-
-	mu     sync.Mutex
-	stream cuda.Stream // nil after Close
-}
-
-// NewAdapterMemory allocates the given number of pages.
-func NewAdapterMemory(device cuda.Device, pages int) (*AdapterMemory, error) {
-	stream, err := device.NewStream("adapters")
-	if err != nil {
-		return nil, err
-	}
-	base, err := device.Alloc(int64(pages) * hbm.PageBytes)
-	if err != nil { // release everything on failure
-		return nil, errors.Join(fmt.Errorf("allocating %d pages for adapters: %w", pages, err), stream.Close())
-	}
-	return &AdapterMemory{device: device, base: base, pages: pages, stream: stream}, nil
-}
-
-// PageNumbers returns the numbers of all pages, for a lora.Pool.
-func (a *AdapterMemory) PageNumbers() []uint32 {
-	numbers := make([]uint32, a.pages)
-	for i := range numbers {
-		numbers[i] = uint32(i)
-	}
-	return numbers
-}
-
 // Stage reads an adapter into page-locked host memory, from which Load can copy it.
 func (a *AdapterMemory) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
 	memory, err := a.device.AllocHost(file.Layout.Bytes())
@@ -100,11 +65,11 @@ func (a *AdapterMemory) Load(
 		return nil, fmt.Errorf("got %d pages for an adapter of %d", len(pages), file.Layout.Pages())
 	}
 	adapter := &Adapter{Layout: file.Layout, Rank: file.Rank, Scale: file.Scale, Pages: make([]cuda.Ptr, len(pages))}
+	if err := a.check(pages); err != nil {
+		return nil, err
+	}
 	for i, page := range pages {
-		if int(page) >= a.pages {
-			return nil, fmt.Errorf("page %d is not one of %d pages", page, a.pages)
-		}
-		adapter.Pages[i] = a.base.Offset(int64(page) * hbm.PageBytes)
+		adapter.Pages[i] = a.at(page)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,5 +134,5 @@ func (a *AdapterMemory) Close() error {
 	defer a.mu.Unlock()
 	stream := a.stream
 	a.stream = nil
-	return errors.Join(stream.Close(), a.device.Free(a.base))
+	return errors.Join(stream.Close(), a.free())
 }

@@ -816,6 +816,7 @@ type AdapterCounts struct {
 	Evictions     uint64                 `protobuf:"varint,7,opt,name=evictions,proto3" json:"evictions,omitempty"`
 	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`                    // failed loads
 	HostLoads     uint64                 `protobuf:"varint,9,opt,name=host_loads,json=hostLoads,proto3" json:"host_loads,omitempty"` // loads from host memory that have ended
+	PagesMin      uint32                 `protobuf:"varint,10,opt,name=pages_min,json=pagesMin,proto3" json:"pages_min,omitempty"`   // of `pages`, those that are never taken back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +910,13 @@ func (x *AdapterCounts) GetFailures() uint64 {
 func (x *AdapterCounts) GetHostLoads() uint64 {
 	if x != nil {
 		return x.HostLoads
+	}
+	return 0
+}
+
+func (x *AdapterCounts) GetPagesMin() uint32 {
+	if x != nil {
+		return x.PagesMin
 	}
 	return 0
 }
@@ -1121,7 +1129,7 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\x0fAdaptersChanged\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x122\n" +
 	"\badapters\x18\x02 \x03(\v2\x16.troupe.v1.AdapterHeldR\badapters\x120\n" +
-	"\x06counts\x18\x03 \x01(\v2\x18.troupe.v1.AdapterCountsR\x06counts\"\xfd\x01\n" +
+	"\x06counts\x18\x03 \x01(\v2\x18.troupe.v1.AdapterCountsR\x06counts\"\x9a\x02\n" +
 	"\rAdapterCounts\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\rR\x05pages\x12\x1d\n" +
 	"\n" +
@@ -1135,7 +1143,9 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\tevictions\x18\a \x01(\x04R\tevictions\x12\x1a\n" +
 	"\bfailures\x18\b \x01(\x04R\bfailures\x12\x1d\n" +
 	"\n" +
-	"host_loads\x18\t \x01(\x04R\thostLoads\"@\n" +
+	"host_loads\x18\t \x01(\x04R\thostLoads\x12\x1b\n" +
+	"\tpages_min\x18\n" +
+	" \x01(\rR\bpagesMin\"@\n" +
 	"\fApplyAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
 	"\rForgetAdapter\x120\n" +

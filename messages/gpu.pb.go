@@ -821,6 +821,262 @@ func (x *AdaptersLeased) GetPages() uint32 {
 	return 0
 }
 
+// AdapterReport (event, from an adapter pool to the gpu actor of its device, every second, and at once
+// when the pool lacks pages) is how the pool uses the pages of its lease.
+type AdapterReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Pages         uint32                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	WantedPages   uint32                 `protobuf:"varint,3,opt,name=wanted_pages,json=wantedPages,proto3" json:"wanted_pages,omitempty"` // additional pages that the pool would use at once; answered by GrowAdapters
+	UsedPages     uint32                 `protobuf:"varint,4,opt,name=used_pages,json=usedPages,proto3" json:"used_pages,omitempty"`       // with adapters that are in use or being loaded
+	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`                            // of the ShrinkAdapters that the pool follows; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterReport) Reset() {
+	*x = AdapterReport{}
+	mi := &file_messages_gpu_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterReport) ProtoMessage() {}
+
+func (x *AdapterReport) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterReport.ProtoReflect.Descriptor instead.
+func (*AdapterReport) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AdapterReport) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *AdapterReport) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *AdapterReport) GetWantedPages() uint32 {
+	if x != nil {
+		return x.WantedPages
+	}
+	return 0
+}
+
+func (x *AdapterReport) GetUsedPages() uint32 {
+	if x != nil {
+		return x.UsedPages
+	}
+	return 0
+}
+
+func (x *AdapterReport) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// ShrinkAdapters (command, from the gpu actor to an adapter pool) asks it to give back pages until it has
+// a number. It is repeated until it is answered. A GrowAdapters ends it.
+type ShrinkAdapters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Pages         uint32                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShrinkAdapters) Reset() {
+	*x = ShrinkAdapters{}
+	mi := &file_messages_gpu_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShrinkAdapters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShrinkAdapters) ProtoMessage() {}
+
+func (x *ShrinkAdapters) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShrinkAdapters.ProtoReflect.Descriptor instead.
+func (*ShrinkAdapters) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ShrinkAdapters) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *ShrinkAdapters) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *ShrinkAdapters) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// AdaptersShrunk answers ShrinkAdapters once the pool has given back enough pages. The pool loads no
+// adapter to them before GrowAdapters.
+type AdaptersShrunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdaptersShrunk) Reset() {
+	*x = AdaptersShrunk{}
+	mi := &file_messages_gpu_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdaptersShrunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdaptersShrunk) ProtoMessage() {}
+
+func (x *AdaptersShrunk) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdaptersShrunk.ProtoReflect.Descriptor instead.
+func (*AdaptersShrunk) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdaptersShrunk) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *AdaptersShrunk) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// GrowAdapters (event, from the gpu actor to an adapter pool) is the number of pages that the lease has
+// after they were changed, or if they are not.
+type GrowAdapters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Pages         uint32                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // of the last change that has ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowAdapters) Reset() {
+	*x = GrowAdapters{}
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowAdapters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowAdapters) ProtoMessage() {}
+
+func (x *GrowAdapters) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowAdapters.ProtoReflect.Descriptor instead.
+func (*GrowAdapters) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GrowAdapters) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *GrowAdapters) GetPages() uint32 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *GrowAdapters) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 // SwitchMetrics is the cost of a model switch, or of a load. A figure that is unknown is not set.
 type SwitchMetrics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -847,7 +1103,7 @@ type SwitchMetrics struct {
 
 func (x *SwitchMetrics) Reset() {
 	*x = SwitchMetrics{}
-	mi := &file_messages_gpu_proto_msgTypes[6]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1115,7 @@ func (x *SwitchMetrics) String() string {
 func (*SwitchMetrics) ProtoMessage() {}
 
 func (x *SwitchMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[6]
+	mi := &file_messages_gpu_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1128,7 @@ func (x *SwitchMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchMetrics.ProtoReflect.Descriptor instead.
 func (*SwitchMetrics) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SwitchMetrics) GetDrain() *durationpb.Duration {
@@ -970,7 +1226,7 @@ type CanaryRecord struct {
 
 func (x *CanaryRecord) Reset() {
 	*x = CanaryRecord{}
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1238,7 @@ func (x *CanaryRecord) String() string {
 func (*CanaryRecord) ProtoMessage() {}
 
 func (x *CanaryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[7]
+	mi := &file_messages_gpu_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1251,7 @@ func (x *CanaryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanaryRecord.ProtoReflect.Descriptor instead.
 func (*CanaryRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{7}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CanaryRecord) GetRevisionDigest() string {
@@ -1060,7 +1316,7 @@ type ReadWeights struct {
 
 func (x *ReadWeights) Reset() {
 	*x = ReadWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1328,7 @@ func (x *ReadWeights) String() string {
 func (*ReadWeights) ProtoMessage() {}
 
 func (x *ReadWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[8]
+	mi := &file_messages_gpu_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1341,7 @@ func (x *ReadWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadWeights.ProtoReflect.Descriptor instead.
 func (*ReadWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{8}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadWeights) GetRequestId() string {
@@ -1120,7 +1376,7 @@ type ReadWeightsResult struct {
 
 func (x *ReadWeightsResult) Reset() {
 	*x = ReadWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1388,7 @@ func (x *ReadWeightsResult) String() string {
 func (*ReadWeightsResult) ProtoMessage() {}
 
 func (x *ReadWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[9]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1401,7 @@ func (x *ReadWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadWeightsResult.ProtoReflect.Descriptor instead.
 func (*ReadWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{9}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadWeightsResult) GetRequestId() string {
@@ -1181,7 +1437,7 @@ type UnloadModel struct {
 
 func (x *UnloadModel) Reset() {
 	*x = UnloadModel{}
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1449,7 @@ func (x *UnloadModel) String() string {
 func (*UnloadModel) ProtoMessage() {}
 
 func (x *UnloadModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[10]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1462,7 @@ func (x *UnloadModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModel.ProtoReflect.Descriptor instead.
 func (*UnloadModel) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{10}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UnloadModel) GetRequestId() string {
@@ -1244,7 +1500,7 @@ type UnloadModelResult struct {
 
 func (x *UnloadModelResult) Reset() {
 	*x = UnloadModelResult{}
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1512,7 @@ func (x *UnloadModelResult) String() string {
 func (*UnloadModelResult) ProtoMessage() {}
 
 func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[11]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1525,7 @@ func (x *UnloadModelResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnloadModelResult.ProtoReflect.Descriptor instead.
 func (*UnloadModelResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{11}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnloadModelResult) GetRequestId() string {
@@ -1330,7 +1586,7 @@ type ModelUnloaded struct {
 
 func (x *ModelUnloaded) Reset() {
 	*x = ModelUnloaded{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1598,7 @@ func (x *ModelUnloaded) String() string {
 func (*ModelUnloaded) ProtoMessage() {}
 
 func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1611,7 @@ func (x *ModelUnloaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUnloaded.ProtoReflect.Descriptor instead.
 func (*ModelUnloaded) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ModelUnloaded) GetLease() string {
@@ -1384,7 +1640,7 @@ type GetGpu struct {
 
 func (x *GetGpu) Reset() {
 	*x = GetGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1652,7 @@ func (x *GetGpu) String() string {
 func (*GetGpu) ProtoMessage() {}
 
 func (x *GetGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1665,7 @@ func (x *GetGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGpu.ProtoReflect.Descriptor instead.
 func (*GetGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetGpu) GetRequestId() string {
@@ -1463,7 +1719,7 @@ type GpuStatus struct {
 
 func (x *GpuStatus) Reset() {
 	*x = GpuStatus{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1731,7 @@ func (x *GpuStatus) String() string {
 func (*GpuStatus) ProtoMessage() {}
 
 func (x *GpuStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1744,7 @@ func (x *GpuStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuStatus.ProtoReflect.Descriptor instead.
 func (*GpuStatus) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GpuStatus) GetName() string {
@@ -1641,7 +1897,7 @@ type GpuSwitch struct {
 
 func (x *GpuSwitch) Reset() {
 	*x = GpuSwitch{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1909,7 @@ func (x *GpuSwitch) String() string {
 func (*GpuSwitch) ProtoMessage() {}
 
 func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1922,7 @@ func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuSwitch.ProtoReflect.Descriptor instead.
 func (*GpuSwitch) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuSwitch) GetId() string {
@@ -1739,7 +1995,7 @@ type SwitchGpu struct {
 
 func (x *SwitchGpu) Reset() {
 	*x = SwitchGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +2007,7 @@ func (x *SwitchGpu) String() string {
 func (*SwitchGpu) ProtoMessage() {}
 
 func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +2020,7 @@ func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpu.ProtoReflect.Descriptor instead.
 func (*SwitchGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SwitchGpu) GetRequestId() string {
@@ -1809,7 +2065,7 @@ type SwitchGpuResult struct {
 
 func (x *SwitchGpuResult) Reset() {
 	*x = SwitchGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2077,7 @@ func (x *SwitchGpuResult) String() string {
 func (*SwitchGpuResult) ProtoMessage() {}
 
 func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2090,7 @@ func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuResult.ProtoReflect.Descriptor instead.
 func (*SwitchGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SwitchGpuResult) GetRequestId() string {
@@ -1898,7 +2154,7 @@ type OverruleSwitch struct {
 
 func (x *OverruleSwitch) Reset() {
 	*x = OverruleSwitch{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2166,7 @@ func (x *OverruleSwitch) String() string {
 func (*OverruleSwitch) ProtoMessage() {}
 
 func (x *OverruleSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2179,7 @@ func (x *OverruleSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverruleSwitch.ProtoReflect.Descriptor instead.
 func (*OverruleSwitch) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OverruleSwitch) GetRequestId() string {
@@ -1957,7 +2213,7 @@ type OverruleSwitchResult struct {
 
 func (x *OverruleSwitchResult) Reset() {
 	*x = OverruleSwitchResult{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2225,7 @@ func (x *OverruleSwitchResult) String() string {
 func (*OverruleSwitchResult) ProtoMessage() {}
 
 func (x *OverruleSwitchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2238,7 @@ func (x *OverruleSwitchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverruleSwitchResult.ProtoReflect.Descriptor instead.
 func (*OverruleSwitchResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OverruleSwitchResult) GetRequestId() string {
@@ -2015,7 +2271,7 @@ type GpuTurns struct {
 
 func (x *GpuTurns) Reset() {
 	*x = GpuTurns{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2283,7 @@ func (x *GpuTurns) String() string {
 func (*GpuTurns) ProtoMessage() {}
 
 func (x *GpuTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2296,7 @@ func (x *GpuTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTurns.ProtoReflect.Descriptor instead.
 func (*GpuTurns) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GpuTurns) GetReplica() string {
@@ -2112,7 +2368,7 @@ type GpuWeights struct {
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2380,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2393,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -2231,7 +2487,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2499,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2512,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -2307,7 +2563,7 @@ type ReplicaBudget struct {
 
 func (x *ReplicaBudget) Reset() {
 	*x = ReplicaBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2575,7 @@ func (x *ReplicaBudget) String() string {
 func (*ReplicaBudget) ProtoMessage() {}
 
 func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2588,7 @@ func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaBudget.ProtoReflect.Descriptor instead.
 func (*ReplicaBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReplicaBudget) GetReplica() string {
@@ -2369,7 +2625,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2637,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2650,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -2449,7 +2705,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2717,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2730,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -2586,7 +2842,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2854,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2867,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2642,7 +2898,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2910,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2923,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2717,7 +2973,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2985,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2998,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -2777,7 +3033,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +3045,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +3058,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -2833,7 +3089,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3101,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3114,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2920,7 +3176,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3188,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3201,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2976,7 +3232,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3244,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3257,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -3065,7 +3321,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3333,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3346,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -3128,7 +3384,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3396,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3409,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -3216,7 +3472,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3484,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3497,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -3270,7 +3526,7 @@ type DeviceSuspected struct {
 
 func (x *DeviceSuspected) Reset() {
 	*x = DeviceSuspected{}
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3538,7 @@ func (x *DeviceSuspected) String() string {
 func (*DeviceSuspected) ProtoMessage() {}
 
 func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3551,7 @@ func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
 func (*DeviceSuspected) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeviceSuspected) GetLease() string {
@@ -3319,13 +3575,14 @@ type GpuLease struct {
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "weights", "workspace", "graphs", "kv", "adapters"
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Pages         uint32                 `protobuf:"varint,4,opt,name=pages,proto3" json:"pages,omitempty"`
+	MinPages      uint32                 `protobuf:"varint,5,opt,name=min_pages,json=minPages,proto3" json:"min_pages,omitempty"` // with "adapters": pages that are never taken back; the others are for loads
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[37]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3594,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[37]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3607,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{37}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -3381,6 +3638,13 @@ func (x *GpuLease) GetPages() uint32 {
 	return 0
 }
 
+func (x *GpuLease) GetMinPages() uint32 {
+	if x != nil {
+		return x.MinPages
+	}
+	return 0
+}
+
 // KVReport (event, from a replica to the gpu actor of its device, every second) is how the replica
 // uses the KV memory of its lease.
 type KVReport struct {
@@ -3405,7 +3669,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[38]
+	mi := &file_messages_gpu_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3681,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[38]
+	mi := &file_messages_gpu_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3694,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{38}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KVReport) GetLease() string {
@@ -3544,7 +3808,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[39]
+	mi := &file_messages_gpu_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3820,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[39]
+	mi := &file_messages_gpu_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3833,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{39}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -3606,7 +3870,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[40]
+	mi := &file_messages_gpu_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3882,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[40]
+	mi := &file_messages_gpu_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3895,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{40}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -3667,7 +3931,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[41]
+	mi := &file_messages_gpu_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +3943,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[41]
+	mi := &file_messages_gpu_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +3956,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{41}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -3770,7 +4034,25 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xbc\x03\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"\x97\x01\n" +
+	"\rAdapterReport\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\x12!\n" +
+	"\fwanted_pages\x18\x03 \x01(\rR\vwantedPages\x12\x1d\n" +
+	"\n" +
+	"used_pages\x18\x04 \x01(\rR\tusedPages\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x04R\aattempt\"V\n" +
+	"\x0eShrinkAdapters\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\"@\n" +
+	"\x0eAdaptersShrunk\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\"T\n" +
+	"\fGrowAdapters\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\"\xbc\x03\n" +
 	"\rSwitchMetrics\x12/\n" +
 	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
 	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
@@ -3991,12 +4273,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"?\n" +
 	"\x0fDeviceSuspected\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"`\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"}\n" +
 	"\bGpuLease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xbd\x04\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\x12\x1b\n" +
+	"\tmin_pages\x18\x05 \x01(\rR\bminPages\"\xbd\x04\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -4061,7 +4344,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -4072,106 +4355,110 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*LeaseAdapters)(nil),         // 6: troupe.v1.LeaseAdapters
 	(*LeaseAdaptersResult)(nil),   // 7: troupe.v1.LeaseAdaptersResult
 	(*AdaptersLeased)(nil),        // 8: troupe.v1.AdaptersLeased
-	(*SwitchMetrics)(nil),         // 9: troupe.v1.SwitchMetrics
-	(*CanaryRecord)(nil),          // 10: troupe.v1.CanaryRecord
-	(*ReadWeights)(nil),           // 11: troupe.v1.ReadWeights
-	(*ReadWeightsResult)(nil),     // 12: troupe.v1.ReadWeightsResult
-	(*UnloadModel)(nil),           // 13: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),     // 14: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),         // 15: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),                // 16: troupe.v1.GetGpu
-	(*GpuStatus)(nil),             // 17: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),             // 18: troupe.v1.GpuSwitch
-	(*SwitchGpu)(nil),             // 19: troupe.v1.SwitchGpu
-	(*SwitchGpuResult)(nil),       // 20: troupe.v1.SwitchGpuResult
-	(*OverruleSwitch)(nil),        // 21: troupe.v1.OverruleSwitch
-	(*OverruleSwitchResult)(nil),  // 22: troupe.v1.OverruleSwitchResult
-	(*GpuTurns)(nil),              // 23: troupe.v1.GpuTurns
-	(*GpuWeights)(nil),            // 24: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 25: troupe.v1.MemoryBudget
-	(*ReplicaBudget)(nil),         // 26: troupe.v1.ReplicaBudget
-	(*Quarantine)(nil),            // 27: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 28: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 29: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 30: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 31: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 32: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 33: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 34: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 35: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 36: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 37: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 38: troupe.v1.DeviceFailed
-	(*DeviceSuspected)(nil),       // 39: troupe.v1.DeviceSuspected
-	(*GpuLease)(nil),              // 40: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 41: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 42: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 43: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 44: troupe.v1.GrowKV
-	(*Refused)(nil),               // 45: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(Reason)(0),                   // 47: troupe.v1.Reason
-	(Level)(0),                    // 48: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 50: troupe.v1.PriorityClass
+	(*AdapterReport)(nil),         // 9: troupe.v1.AdapterReport
+	(*ShrinkAdapters)(nil),        // 10: troupe.v1.ShrinkAdapters
+	(*AdaptersShrunk)(nil),        // 11: troupe.v1.AdaptersShrunk
+	(*GrowAdapters)(nil),          // 12: troupe.v1.GrowAdapters
+	(*SwitchMetrics)(nil),         // 13: troupe.v1.SwitchMetrics
+	(*CanaryRecord)(nil),          // 14: troupe.v1.CanaryRecord
+	(*ReadWeights)(nil),           // 15: troupe.v1.ReadWeights
+	(*ReadWeightsResult)(nil),     // 16: troupe.v1.ReadWeightsResult
+	(*UnloadModel)(nil),           // 17: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 18: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 19: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 20: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 21: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),             // 22: troupe.v1.GpuSwitch
+	(*SwitchGpu)(nil),             // 23: troupe.v1.SwitchGpu
+	(*SwitchGpuResult)(nil),       // 24: troupe.v1.SwitchGpuResult
+	(*OverruleSwitch)(nil),        // 25: troupe.v1.OverruleSwitch
+	(*OverruleSwitchResult)(nil),  // 26: troupe.v1.OverruleSwitchResult
+	(*GpuTurns)(nil),              // 27: troupe.v1.GpuTurns
+	(*GpuWeights)(nil),            // 28: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 29: troupe.v1.MemoryBudget
+	(*ReplicaBudget)(nil),         // 30: troupe.v1.ReplicaBudget
+	(*Quarantine)(nil),            // 31: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 32: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 33: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 34: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 35: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 36: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 37: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 38: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 39: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 40: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 41: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 42: troupe.v1.DeviceFailed
+	(*DeviceSuspected)(nil),       // 43: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 44: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 45: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 46: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 47: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 48: troupe.v1.GrowKV
+	(*Refused)(nil),               // 49: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(Reason)(0),                   // 51: troupe.v1.Reason
+	(Level)(0),                    // 52: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 54: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	45, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
-	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	10, // 3: troupe.v1.ModelLoaded.canary:type_name -> troupe.v1.CanaryRecord
+	49, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	13, // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
+	14, // 3: troupe.v1.ModelLoaded.canary:type_name -> troupe.v1.CanaryRecord
 	8,  // 4: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	45, // 5: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	46, // 6: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	46, // 7: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	46, // 8: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	46, // 9: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	46, // 10: troupe.v1.SwitchMetrics.floor:type_name -> google.protobuf.Duration
-	46, // 11: troupe.v1.SwitchMetrics.start:type_name -> google.protobuf.Duration
-	46, // 12: troupe.v1.SwitchMetrics.verify:type_name -> google.protobuf.Duration
-	45, // 13: troupe.v1.ReadWeightsResult.refused:type_name -> troupe.v1.Refused
+	49, // 5: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	50, // 6: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	50, // 7: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	50, // 8: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	50, // 9: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	50, // 10: troupe.v1.SwitchMetrics.floor:type_name -> google.protobuf.Duration
+	50, // 11: troupe.v1.SwitchMetrics.start:type_name -> google.protobuf.Duration
+	50, // 12: troupe.v1.SwitchMetrics.verify:type_name -> google.protobuf.Duration
+	49, // 13: troupe.v1.ReadWeightsResult.refused:type_name -> troupe.v1.Refused
 	0,  // 14: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
-	15, // 15: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	45, // 16: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	19, // 15: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	49, // 16: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 17: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	40, // 18: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	27, // 19: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	28, // 20: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	30, // 21: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	25, // 22: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	24, // 23: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	18, // 24: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
-	23, // 25: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
+	44, // 18: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	31, // 19: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	32, // 20: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	34, // 21: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	29, // 22: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	28, // 23: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	22, // 24: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
+	27, // 25: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
 	1,  // 26: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
-	9,  // 27: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	47, // 28: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
-	46, // 29: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
-	17, // 30: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	45, // 31: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	17, // 32: troupe.v1.OverruleSwitchResult.status:type_name -> troupe.v1.GpuStatus
-	46, // 33: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	48, // 34: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	49, // 35: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	26, // 36: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	13, // 27: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
+	51, // 28: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
+	50, // 29: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	21, // 30: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	49, // 31: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 32: troupe.v1.OverruleSwitchResult.status:type_name -> troupe.v1.GpuStatus
+	50, // 33: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	52, // 34: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	53, // 35: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	30, // 36: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
 	2,  // 37: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	49, // 38: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	49, // 39: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	29, // 40: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	49, // 41: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	31, // 42: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	17, // 43: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	45, // 44: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	17, // 45: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	45, // 46: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	17, // 47: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	45, // 48: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	50, // 49: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	49, // 50: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	46, // 51: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	49, // 52: troupe.v1.KVReport.engine_since:type_name -> google.protobuf.Timestamp
-	46, // 53: troupe.v1.KVReport.capture:type_name -> google.protobuf.Duration
-	46, // 54: troupe.v1.KVReport.verify:type_name -> google.protobuf.Duration
-	45, // 55: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	53, // 38: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	53, // 39: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	33, // 40: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	53, // 41: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	35, // 42: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	21, // 43: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	49, // 44: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 45: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	49, // 46: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 47: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	49, // 48: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	54, // 49: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	53, // 50: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	50, // 51: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	53, // 52: troupe.v1.KVReport.engine_since:type_name -> google.protobuf.Timestamp
+	50, // 53: troupe.v1.KVReport.capture:type_name -> google.protobuf.Duration
+	50, // 54: troupe.v1.KVReport.verify:type_name -> google.protobuf.Duration
+	49, // 55: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
 	56, // [56:56] is the sub-list for method output_type
 	56, // [56:56] is the sub-list for method input_type
 	56, // [56:56] is the sub-list for extension type_name
@@ -4193,24 +4480,24 @@ func file_messages_gpu_proto_init() {
 		(*LeaseAdaptersResult_Leased)(nil),
 		(*LeaseAdaptersResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[11].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[17].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[21].OneofWrappers = []any{
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[30].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[29].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[34].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[32].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[36].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[34].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[38].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -4220,7 +4507,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

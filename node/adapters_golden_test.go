@@ -92,6 +92,7 @@ func TestAdaptersMakeRoom(t *testing.T) {
 func TestAdapterMetrics(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		withAdapterPages(1)(c)
+		c.Deployments[0].MaxSequences = new(uint32(64)) // KV blocks take all memory
 		c.WeightsHostBytes = 64 << 20
 	})
 	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {
@@ -101,7 +102,7 @@ func TestAdapterMetrics(t *testing.T) {
 	var lines string
 	for name, value := range map[string]int{
 		`held{%s}`: 1, `pages{%s,state="free"}`: 0,
-		`pages{%s,state="used"}`: 1, `awaited{%s}`: 0,
+		`pages{%s,state="used"}`: 1, `pages_min{%s}`: 1, `awaited{%s}`: 0,
 		`hits_total{%s}`: 1, `loads_total{from="disk",%s}`: 2, `loads_total{from="dram",%s}`: 1,
 		`evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
 	} {

@@ -22,7 +22,10 @@ type Store interface {
 	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, ticket string) (lora.Tier, error)
 	Evict(key string)
 	Held() []residency.ResidentAdapter
-	Pages() []uint32
+	Pages() []uint32 // without those that were given back
+	MinPages() int
+	GiveBack(pages []uint32)
+	TakeBack()
 	Layout() string
 	InHost(name hostcache.Name) bool
 	HostNews() uint64
@@ -32,7 +35,7 @@ type Store interface {
 type Config struct {
 	// Open returns the memory for the adapters of the replica's lease.
 	Open func() (Store, error)
-	// GPU receives DeviceFailed.
+	// GPU receives DeviceFailed, and grants pages; nil: their number is fixed.
 	GPU   *actor.PID
 	Lease string
 	Model string // the deployment
@@ -73,6 +76,8 @@ type pool struct {
 	requestedSince bool                     // adapters were requested after the last prefetch
 	reported       lora.Stats               // last counters sent to the replica
 	hostNews       uint64                   // of the store, at the last search for copies in host memory
+	shrink         uint64                   // attempt of the last ShrinkAdapters
+	requests       uint64                   // number of the last request for pages
 }
 
 // phase tells which messages the pool accepts.
@@ -100,7 +105,9 @@ type (
 		file        engine.AdapterFile
 		err         error
 	}
-	prefetch struct{ incarnation uint64 }
+	prefetch    struct{ incarnation uint64 }
+	reportPages struct{ incarnation uint64 }
+	growTimeout struct{ incarnation, request uint64 }
 )
 
 func (p *pool) Receive(ctx actor.Context) {
@@ -122,6 +129,14 @@ func (p *pool) Receive(ctx actor.Context) {
 		p.onRequested(ctx, msg)
 	case *messages.ForgetAdapter:
 		p.onForget(ctx, msg)
+	case *messages.ShrinkAdapters:
+		p.onShrink(ctx, msg)
+	case *messages.GrowAdapters:
+		p.onGrow(ctx, msg)
+	case *reportPages:
+		p.onReportPages(ctx, msg)
+	case *growTimeout:
+		p.onGrowTimeout(ctx, msg)
 	case *inspected:
 		p.onInspected(ctx, msg)
 	case *messages.SlotLoaded:
@@ -130,6 +145,7 @@ func (p *pool) Receive(ctx actor.Context) {
 		p.onTerminated(ctx, msg)
 	case *prefetch:
 		p.onPrefetch(ctx, msg)
+	case *actor.DeadLetterResponse: // the gpu actor is gone; reports to it are repeated
 	default:
 		supervise.Unknown(ctx, "adapters")
 	}
@@ -140,12 +156,14 @@ func (p *pool) name(key string) hostcache.Name {
 	return hostcache.Name{Model: p.Model, Adapter: key, Layout: p.store.Layout()}
 }
 
-// accepts reports whether a message is handled in this phase. The replica repeats ignored commands.
+// accepts reports whether a message is handled in this phase. The replica and the gpu actor repeat ignored
+// commands.
 // A slot spawned by a pool that is ending would never stop, and the next incarnation would wait for
 // it.
 func (p *pool) accepts(message any) bool {
 	switch message.(type) {
-	case *messages.PinAdapter, *messages.UnpinAdapter, *messages.AdapterRequested, *messages.ForgetAdapter:
+	case *messages.PinAdapter, *messages.UnpinAdapter, *messages.AdapterRequested, *messages.ForgetAdapter,
+		*messages.ShrinkAdapters, *messages.GrowAdapters:
 		return p.phase == serving
 	}
 	return p.phase != ending

@@ -4,8 +4,8 @@
 // # Pool
 //
 // Parent: the replica. Children: slot-0, slot-1, …. Accepts: AdoptPins, PinAdapter, UnpinAdapter,
-// AdapterRequested, ForgetAdapter, SlotLoaded. Sends: AdaptersReady, PinAdapterResult,
-// AdaptersChanged, to the replica.
+// AdapterRequested, ForgetAdapter, SlotLoaded, ShrinkAdapters, GrowAdapters. Sends: AdaptersReady,
+// PinAdapterResult, AdaptersChanged, to the replica; AdapterReport, AdaptersShrunk, to the gpu actor.
 //
 // Its machine is a lora.Pool, which decides which adapter gets which pages and which adapters are
 // evicted or prefetched. A slot performs a load; stopping the slot evicts its adapter. Jobs inspect
@@ -14,6 +14,11 @@
 // Copies in host memory are those of the node's host cache (actors/hostcache), which all replicas of the
 // node share. The pool asks the Store every 100 ms whether they have changed, and reports where adapters
 // are.
+//
+// The number of pages changes while the pool serves. Before it evicts an adapter, it requests pages from
+// the gpu actor (AdapterReport). If others need memory, the gpu actor asks for pages (ShrinkAdapters): the
+// pool gives back free ones and those of idle adapters to the Store, which alone knows which pages it may
+// free, whatever crashes.
 //
 // A crash loses the pins and the loads in flight, and ends the slots. The content of the pages
 // belongs to the Store, which survives the crash, and the successor recovers it. The

@@ -24,7 +24,7 @@ func (p *pool) onStarted(ctx actor.Context) {
 		panic(err)
 	}
 	p.store = store
-	p.machine = lora.NewPool(lora.Config{Pages: store.Pages()})
+	p.machine = lora.NewPool(lora.Config{Pages: store.Pages(), Grow: p.GPU != nil})
 	for _, h := range store.Held() {
 		if p.registerHeld(h.Key, h.File); !p.machine.Recover(h.Key, h.Pages) {
 			panic("adapter: pages of " + h.Key + " are used twice")
@@ -62,6 +62,7 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	p.hostNews = p.store.HostNews()
 	p.notify(ctx, slices.Sorted(maps.Keys(p.known))...)
 	p.sendChanges(ctx)
+	p.onReportPages(ctx, &reportPages{p.incarnation})
 }
 
 // onPrefetch prefetches popular adapters into memory that was not used recently. It also sends

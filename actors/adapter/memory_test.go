@@ -19,7 +19,8 @@ import (
 // fakeStore is a Store that detects two copies into one page, which a device would not, and records
 // the content of each page.
 type fakeStore struct {
-	pages   int
+	pages   int // numbers below are the pool's, except for those in given
+	given   map[uint32]bool
 	mu      sync.Mutex
 	content map[uint32]string // page -> key with a complete copy
 	writing map[uint32]string // page -> key being copied
@@ -40,7 +41,29 @@ func newMemory(pages int) *fakeStore {
 	return &fakeStore{
 		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{},
 		held: map[string]residency.ResidentAdapter{}, gone: map[string]bool{}, inHost: map[string]bool{},
+		given: map[uint32]bool{},
 	}
+}
+
+func (m *fakeStore) MinPages() int { return 1 }
+
+func (m *fakeStore) GiveBack(pages []uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, page := range pages {
+		for key, h := range m.held {
+			if slices.Contains(h.Pages, page) {
+				m.wrong = append(m.wrong, fmt.Sprintf("page %d is given back with %s", page, key))
+			}
+		}
+		m.given[page] = true
+	}
+}
+
+func (m *fakeStore) TakeBack() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.given)
 }
 
 // fileOfPages returns the file of an adapter of the given size in pages.
@@ -162,11 +185,22 @@ func (m *fakeStore) Held() []residency.ResidentAdapter {
 }
 
 func (m *fakeStore) Pages() []uint32 {
-	pages := make([]uint32, m.pages)
-	for i := range pages {
-		pages[i] = uint32(i)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var pages []uint32
+	for i := range uint32(m.pages) {
+		if !m.given[i] {
+			pages = append(pages, i)
+		}
 	}
 	return pages
+}
+
+// grow adds pages.
+func (m *fakeStore) grow(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages += n
 }
 
 // intact reports whether an adapter can be read.

@@ -50,7 +50,8 @@ func (p *pool) sendChanges(ctx actor.Context, held ...*messages.AdapterHeld) {
 	p.reported = did
 	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held,
 		Counts: &messages.AdapterCounts{
-			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.machine.FreePages()), Hits: did.Hits,
+			Pages: uint32(p.machine.TotalPages()), PagesFree: uint32(p.machine.FreePages()),
+			PagesMin: uint32(p.store.MinPages()), Hits: did.Hits,
 			Loads: did.Loads, Reads: did.Reads, HostLoads: did.HostLoads, Prefetches: did.Prefetches,
 			Evictions: did.Evictions, Failures: did.Failures,
 		}})

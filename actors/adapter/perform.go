@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/lora"
+	"troupe/messages"
 )
 
 // perform carries out the machine's actions, in order, and reports the affected adapters to the
@@ -19,7 +20,7 @@ func (p *pool) perform(ctx actor.Context, touched ...string) {
 	p.notify(ctx, touched...)
 }
 
-// performAction carries out one action and returns the key of its adapter.
+// performAction carries out one action and returns the key of its adapter; empty: it has none.
 func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string) {
 	switch a := action.(type) {
 	case lora.Inspect:
@@ -32,6 +33,15 @@ func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string)
 	case lora.Evict:
 		ctx.Stop(p.slots[a.Adapter])
 		return a.Adapter
+	case lora.Grow:
+		p.requestPages(ctx)
+		return ""
+	case lora.GiveBack:
+		p.store.GiveBack(a.Pages)
+		return ""
+	case lora.Shrunk:
+		ctx.Request(p.GPU, &messages.AdaptersShrunk{Lease: p.Lease, Attempt: p.shrink})
+		return ""
 	case lora.Ready:
 		p.sendPinned(ctx, a.Request, a.Adapter)
 		return a.Adapter

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/adapter"
 	"troupe/actors/supervise"
@@ -35,6 +36,8 @@ type stage struct {
 	gpu      *testkit.Peer
 	cache    *actor.PID // the host cache; nil: none
 	counts   *messages.AdapterCounts
+	spare    atomic.Int64 // pages that the gpu actor has for the pool
+	hung     atomic.Bool  // the gpu actor does not answer
 
 	crashPool, crashSlot atomic.Bool // on their next message
 }
@@ -44,7 +47,7 @@ type do func(ctx actor.Context)
 
 func newStage(t *testing.T, pages int) *stage {
 	s := &stage{t: t, memory: newMemory(pages), sys: testkit.System(t)}
-	s.gpu = testkit.NewPeer(t, s.sys, "gpu", nil)
+	s.gpu = testkit.NewPeer(t, s.sys, "gpu", s.answerReport)
 	s.begin()
 	return s
 }
@@ -57,6 +60,18 @@ func (s *stage) begin() {
 	s.pins, s.refused = lora.NewPinClient(fmt.Sprint(s.lives)), map[string]*messages.Refused{}
 	s.parent = s.sys.Root.Spawn(actor.PropsFromFunc(s.receive, actor.WithSupervisor(supervise.Strategy(nil))))
 	synctest.Wait()
+}
+
+// answerReport grants pages as far as there are any.
+func (s *stage) answerReport(m proto.Message) proto.Message {
+	report, ok := m.(*messages.AdapterReport)
+	if !ok || report.GetWantedPages() == 0 || s.hung.Load() {
+		return nil
+	}
+	n := min(int64(report.GetWantedPages()), s.spare.Load())
+	s.spare.Add(-n)
+	s.memory.grow(int(n))
+	return &messages.GrowAdapters{Lease: "m-0", Pages: uint32(len(s.memory.Pages()))}
 }
 
 // end stops the replica and all its children. Pending timers then reach no actor.

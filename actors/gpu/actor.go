@@ -32,7 +32,8 @@ type Models interface {
 	Lease(spec engine.LoadSpec, copy uint64, handle string) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
 	Resize(lease string, blocks int) (residency.Loaded, error)
-	LeaseAdapters(lease string, pages int) (residency.Loaded, error)
+	LeaseAdapters(lease string, pages, least int) (residency.Loaded, error)
+	ResizeAdapters(lease string, pages int) (residency.Loaded, error)
 	Held() []residency.Loaded
 	Copies() []weights.Copy
 
@@ -161,6 +162,14 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onLeaseAdapters(ctx, msg)
 	case *adaptersLeased:
 		d.onAdaptersLeased(ctx, msg)
+	case *messages.AdapterReport:
+		d.onAdapterReport(ctx, msg)
+	case *messages.AdaptersShrunk:
+		d.onAdaptersShrunk(ctx, msg)
+	case *poolTimeout:
+		d.onPoolTimeout(ctx, msg)
+	case *pagesChanged:
+		d.onPagesChanged(ctx, msg)
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.GetGpu:

@@ -82,7 +82,8 @@ func modelOf(m residency.Loaded) core.Model {
 	return core.Model{
 		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Owner: ownerOf(m.Owner),
 		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
-		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
+		AdapterPages: m.AdapterPages, AdapterMin: m.AdapterMin,
+		Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
 		From: m.From.Source, FromWhy: m.From.Why, Floor: m.From.Floor, Verify: m.From.Verify, Canary: m.Canary,
 	}

@@ -2,10 +2,11 @@
 // device's memory, and quarantines the device when it fails.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory. Accepts: LoadModel,
-// UnloadModel, ReadWeights, LeaseAdapters, KVReport, KVShrunk, GetGpu, EvictWeights, QuarantineGpu,
-// ReleaseGpu, DeviceFailed, RequestTurn, TurnEnded. Answers: LoadModelResult, UnloadModelResult,
-// ReadWeightsResult, LeaseAdaptersResult, EvictWeightsResult, QuarantineGpuResult and ReleaseGpuResult,
-// once for each command; GpuStatus. Sends: ShrinkKV, GrowKV, TurnGranted, RecallTurn, ReplicaOverdue.
+// UnloadModel, ReadWeights, LeaseAdapters, AdapterReport, AdaptersShrunk, KVReport, KVShrunk, GetGpu,
+// EvictWeights, QuarantineGpu, ReleaseGpu, DeviceFailed, RequestTurn, TurnEnded. Answers:
+// LoadModelResult, UnloadModelResult, ReadWeightsResult, LeaseAdaptersResult, EvictWeightsResult,
+// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV,
+// ShrinkAdapters, GrowAdapters, TurnGranted, RecallTurn, ReplicaOverdue.
 //
 // The actor drives three machines. core/device decides what is in the memory: its events are messages
 // and the results of jobs, and perform carries out its effects. core/quarantine decides whether the
@@ -41,6 +42,13 @@
 // Config.KVReserve is the share of the memory that is reserved for KV blocks. A load that does not
 // fit hbm.Budget is refused. No replica yields its guaranteed share, and free memory is given first
 // to replicas below their share.
+//
+// # Adapters
+//
+// The pages of an adapter pool grow and shrink like KV memory. A pool that lacks pages reports that, and
+// GrowAdapters answers it, after a job has added free pages if there are any. A load that is short of
+// memory has pools give back pages beyond their minimum (ShrinkAdapters). Models frees only pages that were
+// given back there, so neither a crash of the pool nor of this actor frees a page in use, or loses one.
 //
 // # Turns
 //

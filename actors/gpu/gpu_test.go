@@ -42,6 +42,7 @@ type fakeModels struct {
 	noReaders
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
+	given      int // pages for adapters that were given back
 	copies     map[uint64]weights.Copy
 	loads      int      // of weights
 	tickets    []string // of loads
@@ -119,7 +120,8 @@ func (s *fakeModels) Lease(spec engine.LoadSpec, number uint64, handle string) (
 	}
 	content := s.copies[number].Content
 	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Info: s.info(), KVBlockBytes: 16 << 10, Copy: number,
-		Handle: handle, From: cmp.Or(s.from, residency.Origin{Source: "disk", Floor: 3 * time.Millisecond}),
+		AdapterMin: spec.AdapterPages, Handle: handle,
+		From:    cmp.Or(s.from, residency.Origin{Source: "disk", Floor: 3 * time.Millisecond}),
 		Canary:  s.canary,
 		Digests: engine.Digests{Weights: content.Weights, Revision: content.Revision}}
 	return s.held[spec.Lease], nil
@@ -153,14 +155,32 @@ func (s *fakeModels) Resize(lease string, blocks int) (residency.Loaded, error) 
 	return m, nil
 }
 
-func (s *fakeModels) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
+func (s *fakeModels) LeaseAdapters(lease string, pages, least int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
 	if !held || s.failResize != nil {
 		return m, cmp.Or(s.failResize, errors.New("not held"))
 	}
-	m.AdapterPages = cmp.Or(m.AdapterPages, pages)
+	m.AdapterPages, m.AdapterMin = cmp.Or(m.AdapterPages, pages), cmp.Or(m.AdapterMin, least)
+	s.held[lease] = m
+	return m, nil
+}
+
+// ResizeAdapters frees no more pages than the test has given back.
+func (s *fakeModels) ResizeAdapters(lease string, pages int) (residency.Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, held := s.held[lease]
+	if !held || s.failResize != nil {
+		return m, cmp.Or(s.failResize, errors.New("not held"))
+	}
+	if pages < m.AdapterPages {
+		freed := min(m.AdapterPages-pages, s.given)
+		s.given -= freed
+		pages = m.AdapterPages - freed
+	}
+	m.AdapterPages = pages
 	s.held[lease] = m
 	return m, nil
 }

@@ -137,6 +137,35 @@ func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 	}
 }
 
+func (d *device) onAdapterReport(ctx actor.Context, msg *messages.AdapterReport) {
+	r := core.PoolReport{
+		Pages: int(msg.GetPages()), Wanted: int(msg.GetWantedPages()), Used: int(msg.GetUsedPages()),
+		Shrinks: msg.GetAttempt() != 0,
+	}
+	d.perform(ctx, d.memory.PoolReported(actorOf(ctx.Sender()), msg.GetLease(), r, d.quarantine.State(),
+		supervise.Now(ctx)))
+}
+
+func (d *device) onAdaptersShrunk(ctx actor.Context, msg *messages.AdaptersShrunk) {
+	d.perform(ctx, d.memory.PoolShrunk(actorOf(ctx.Sender()), msg.GetLease(), msg.GetAttempt(), supervise.Now(ctx)))
+}
+
+func (d *device) onPoolTimeout(ctx actor.Context, msg *poolTimeout) {
+	if msg.incarnation == d.incarnation {
+		d.perform(ctx, d.memory.PoolTimer(msg.lease, msg.attempt, supervise.Now(ctx)))
+	}
+}
+
+func (d *device) onPagesChanged(ctx actor.Context, msg *pagesChanged) {
+	switch now, pages := supervise.Now(ctx), msg.model.AdapterPages; {
+	case msg.incarnation != d.incarnation:
+	case msg.err != nil:
+		d.perform(ctx, d.memory.PagesNotChanged(msg.lease, msg.attempt, pages, failureOf(msg.err), now))
+	default:
+		d.perform(ctx, d.memory.PagesChanged(msg.lease, msg.attempt, pages, now))
+	}
+}
+
 func (d *device) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation == d.incarnation {
 		d.syncReaders(ctx)

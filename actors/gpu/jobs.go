@@ -71,10 +71,24 @@ func (d *device) allocate(ctx actor.Context, e core.Allocate) {
 	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (residency.Loaded, error) {
 			defer changes.Done()
-			return models.LeaseAdapters(e.Lease, e.Pages)
+			return models.LeaseAdapters(e.Lease, e.Pages, e.Min)
 		},
 		func(m residency.Loaded, err error) any {
 			return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err}
+		})
+}
+
+// changePages starts a job that changes the number of pages for adapters.
+func (d *device) changePages(ctx actor.Context, e core.ChangePages) {
+	models, incarnation, changes := d.Models, d.incarnation, &d.changes
+	changes.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (residency.Loaded, error) {
+			defer changes.Done()
+			return models.ResizeAdapters(e.Lease, e.Pages)
+		},
+		func(m residency.Loaded, err error) any {
+			return &pagesChanged{incarnation, e.Lease, e.Attempt, m, err}
 		})
 }
 

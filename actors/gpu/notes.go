@@ -53,6 +53,13 @@ type (
 		model       residency.Loaded
 		err         error
 	}
+	pagesChanged struct {
+		incarnation uint64
+		lease       string
+		attempt     uint64
+		model       residency.Loaded
+		err         error
+	}
 	observed struct {
 		incarnation uint64
 		seen        health.Observation
@@ -76,6 +83,11 @@ type (
 		incarnation uint64
 		number      uint64
 		expected    string // a replica that an earlier incarnation knew; empty: of the turn in progress
+	}
+	poolTimeout struct {
+		incarnation uint64
+		lease       string
+		attempt     uint64
 	}
 	shrinkTimeout struct {
 		incarnation uint64

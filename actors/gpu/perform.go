@@ -30,6 +30,13 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.resize(ctx, e)
 		case core.Allocate:
 			d.allocate(ctx, e)
+		case core.ChangePages:
+			d.changePages(ctx, e)
+		case core.AskPool:
+			d.askPool(ctx, e)
+		case core.NotifyPool:
+			d.send(ctx, e.Pool.Address, e.Pool.ID,
+				&messages.GrowAdapters{Lease: e.Lease, Pages: uint32(e.Pages), Attempt: e.Attempt})
 		case core.AskShrink:
 			d.askShrink(ctx, e)
 		case core.NotifyReplica:
@@ -95,6 +102,10 @@ func (d *device) log(effect core.Effect) {
 		d.Log.Warn().Str("lease", e.Lease).Str("why", e.Why).Msg("replica yields no KV memory")
 	case core.ResizeFailed:
 		d.Log.Warn().Str("error", e.Detail).Str("lease", e.Lease).Msg("resizing KV memory failed")
+	case core.NotGivenBack:
+		d.Log.Info().Str("lease", e.Lease).Str("why", e.Why).Msg("pages for adapters not given back")
+	case core.PagesUnchanged:
+		d.Log.Warn().Str("error", e.Detail).Str("lease", e.Lease).Msg("changing the pages for adapters failed")
 	case core.AllocateFailed:
 		d.Log.Warn().Str("error", e.Detail).Str("lease", e.Lease).Msg("allocating adapter memory failed")
 	case core.Ignored:
@@ -109,6 +120,12 @@ func (d *device) askShrink(ctx actor.Context, e core.AskShrink) {
 	ctx.Send(actor.NewPID(e.Replica.Address, e.Replica.ID),
 		&messages.ShrinkKV{Lease: e.Lease, Blocks: uint32(e.Blocks), Attempt: e.Attempt})
 	supervise.After(ctx, e.Timeout, &shrinkTimeout{d.incarnation, e.Lease, e.Attempt})
+}
+
+func (d *device) askPool(ctx actor.Context, e core.AskPool) {
+	d.send(ctx, e.Pool.Address, e.Pool.ID,
+		&messages.ShrinkAdapters{Lease: e.Lease, Pages: uint32(e.Pages), Attempt: e.Attempt})
+	supervise.After(ctx, e.Timeout, &poolTimeout{d.incarnation, e.Lease, e.Attempt})
 }
 
 func (d *device) reply(ctx actor.Context, to core.Request, msg any) {

@@ -41,9 +41,13 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 	}
 	s.Switch, s.Turns = d.switchStatus(), d.turnsStatus()
 	for _, l := range m.Leases {
-		s.Leases = append(s.Leases, &messages.GpuLease{
+		lease := &messages.GpuLease{
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),
-		})
+		}
+		if l.Kind == "adapters" {
+			lease.MinPages = uint32(m.AdapterMin[l.Owner])
+		}
+		s.Leases = append(s.Leases, lease)
 	}
 	for _, c := range m.Weights {
 		s.Weights = append(s.Weights, weightsOf(c))

@@ -65,11 +65,17 @@ func (m *Memory) allocate(h *holder, e event) {
 	}
 	m.attempt++
 	h.adapters.attempt = m.attempt
-	m.emit(Allocate{h.lease, e.pages, m.attempt})
+	m.emit(Allocate{h.lease, e.pages, h.leastPages(e.pages), m.attempt})
+}
+
+// leastPages returns how many of the granted pages are never asked back: those that were requested, or
+// enough for one adapter.
+func (h *holder) leastPages(granted int) int {
+	return min(granted, cmp.Or(h.adapters.pages, h.size.PagesPerAdapter))
 }
 
 func (m *Memory) allocated(h *holder, e event) {
-	h.model.AdapterPages = e.pages
+	h.model.AdapterPages, h.model.AdapterMin = e.pages, h.leastPages(e.pages)
 	for _, r := range h.adapters.requests {
 		m.emit(AnswerAdapters{r, h.lease, e.pages})
 	}

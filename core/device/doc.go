@@ -100,22 +100,51 @@
 //
 // # Adapters
 //
-//	event          adapters                  guard                  next        effects
-//	opened         none                      has pages              leased      —
-//	               none                                             same        —
-//	adapters       queued, allocating                               same        wait
-//	               none, leased              not resident           same        refuse
-//	               leased                                           same        answer
-//	               none                                             queued      wait
-//	granted        queued                                           allocating  lease pages; allocate
-//	denied         queued                                           none        refuse all
-//	allocated      allocating                of an earlier attempt  same        ignore
-//	               allocating                                       leased      answer all
-//	not allocated  allocating                of an earlier attempt  same        ignore
-//	               allocating                                       none        release the pages; refuse all
-//	leaving        queued                                           none        refuse all
-//	               none, allocating, leased                         same        —
-//	closed         none, leased                                     none        —
+// Memory for adapters has a minimum: the pages that were requested, or enough for one adapter. Beyond it,
+// pages are added from free memory while the pool of the adapters wants them, and taken back for loads,
+// for the first adapters of others, and for replicas that return from standby.
+//
+//	event          adapters                    guard                  next        effects
+//	opened         none                        has pages              leased      —
+//	               none                                               same        —
+//	adapters       queued, allocating                                 same        wait
+//	               none, leased, changing      not resident           same        refuse
+//	               leased, recalled, changing                         same        answer
+//	               none                                               queued      wait
+//	granted        queued                                             allocating  lease pages; allocate
+//	denied         queued                                             none        refuse all
+//	allocated      allocating                  of an earlier attempt  same        ignore
+//	               allocating                                         leased      answer all
+//	not allocated  allocating                  of an earlier attempt  same        ignore
+//	               allocating                                         none        release the pages; refuse all
+//	reported       leased                      may grow               changing    lease pages; change
+//	               leased                      needs an answer        same        keep the report; notify the pool
+//	               leased, recalled, changing                         same        keep the report
+//	chosen         leased                                             recalled    ask the pool
+//	timed out      recalled                    of an earlier attempt  same        ignore
+//	               recalled                    deadline passed        changing    forget the report; change
+//	               recalled                                           same        ask again
+//	shrunk         leased                                             same        notify the pool
+//	               recalled                    of an earlier attempt  same        notify the pool
+//	               recalled                                           changing    change
+//	               changing                                           same        —
+//	changed        changing                    of an earlier attempt  same        ignore
+//	               changing                                           leased      release pages; notify the pool
+//	not changed    changing                    of an earlier attempt  same        ignore
+//	               changing                    cannot be resized      leased      never again; notify the pool
+//	               changing                                           leased      release pages; notify the pool
+//	leaving        queued                                             none        refuse all
+//	               recalled                                           leased      —
+//	               none, allocating                                   same        —
+//	               leased, changing                                   same        —
+//	closed         none, leased                                       none        —
+//
+// A pool gets pages first come, first served, after a second without other demand for memory. It gets
+// none of those that KV memory may claim: what replicas lack of their guaranteed shares, and all of them
+// of the KV reserve. Pages are taken back from replicas of low priority first, and of one priority before
+// KV blocks; those with adapters in use after KV blocks. An AskPool is repeated every 0.5 s, for 4.5 s. A
+// pool gives back pages as its adapters become idle. What it has given back is freed when it confirms the
+// AskPool, or when the time has passed.
 //
 // The lease raises opened when it becomes resident, and leaving and closed before and after its
 // memory is freed. In turn, KV and adapter memory raise settled for the lease when a change of the
@@ -144,9 +173,12 @@
 //   - guaranteed: no replica is asked for blocks within its guaranteed share or within its reported
 //     minimum; no model is loaded with less than its guaranteed share at that time
 //   - standby: the KV memory of a replica on standby does not grow
-//   - notified: a replica is notified of the number of blocks that it really has
-//   - last: free pages are given to KV memory only on a healthy device and while no memory is being
-//     loaded or freed
+//   - notified: a replica is notified of the number of blocks that it really has, and a pool of that of
+//     pages
+//   - minimum: no pool is asked for pages of its minimum
+//   - given back: only pages for adapters that their pool has given back are freed
+//   - last: free pages are given to KV memory and to pools only on a healthy device and while no memory is
+//     being loaded or freed, and to pools only those that KV memory may not claim
 //   - excluded: no load starts on a quarantined device, and no model is adopted on a lost one
 //   - recovered: after a crash the leases are those of the models in memory
 //   - in step: a lease has KV memory exactly while its model is resident or being freed

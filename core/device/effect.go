@@ -57,8 +57,18 @@ type (
 		Attempt uint64
 	}
 
-	// Allocate allocates memory for adapters. The caller reports Memory.Allocated or NotAllocated.
+	// Allocate allocates memory for adapters, of which Min pages are never asked back. The caller reports
+	// Memory.Allocated or NotAllocated.
 	Allocate struct {
+		Lease   string
+		Pages   int
+		Min     int
+		Attempt uint64
+	}
+
+	// ChangePages changes the number of pages for adapters. It frees only pages that the pool has given
+	// back, so there may be more in the end. The caller reports Memory.PagesChanged or PagesNotChanged.
+	ChangePages struct {
 		Lease   string
 		Pages   int
 		Attempt uint64
@@ -82,6 +92,25 @@ type (
 		Replica Actor
 		Lease   string
 		Blocks  int
+	}
+
+	// AskPool asks an adapter pool to give back pages until it has the given number. The caller reports
+	// Memory.PoolShrunk, or Memory.PoolTimer if the pool does not answer in time.
+	AskPool struct {
+		Pool    Actor
+		Lease   string
+		Pages   int
+		Attempt uint64
+		Timeout time.Duration
+	}
+
+	// NotifyPool reports the number of pages of a lease to its pool. The change with this number has
+	// ended, and so have all earlier ones.
+	NotifyPool struct {
+		Pool    Actor
+		Lease   string
+		Pages   int
+		Attempt uint64
 	}
 
 	// NotifyTier reports the new number of blocks of a lease to the tier.
@@ -197,6 +226,12 @@ type (
 	// ResizeFailed reports that KV memory could not be resized.
 	ResizeFailed struct{ Lease, Detail string }
 
+	// NotGivenBack reports that a pool did not give back pages for adapters in time.
+	NotGivenBack struct{ Lease, Why string }
+
+	// PagesUnchanged reports that the number of pages for adapters could not be changed.
+	PagesUnchanged struct{ Lease, Detail string }
+
 	// AllocateFailed reports that memory for adapters could not be allocated.
 	AllocateFailed struct{ Lease, Detail string }
 
@@ -229,6 +264,11 @@ func (WeightsEvicted) isEffect() {}
 func (Free) isEffect()           {}
 func (Resize) isEffect()         {}
 func (Allocate) isEffect()       {}
+func (ChangePages) isEffect()    {}
+func (AskPool) isEffect()        {}
+func (NotifyPool) isEffect()     {}
+func (NotGivenBack) isEffect()   {}
+func (PagesUnchanged) isEffect() {}
 func (AskShrink) isEffect()      {}
 func (NotifyReplica) isEffect()  {}
 func (NotifyTier) isEffect()     {}

@@ -56,8 +56,15 @@ type adapterMemory struct {
 
 	pages    int       // requested pages; 0: as many as are useful
 	deadline time.Time // end of the wait for memory; zero: it has not waited yet
-	attempt  uint64    // number of the last allocation
+	attempt  uint64    // number of the last allocation or change
 	requests []Request
+
+	pool       Actor
+	report     PoolReport
+	reportedAt time.Time // zero: there is no report since the memory was leased or last failed to shrink
+	fixed      bool      // the number of pages cannot change
+	target     int       // number of pages after the change
+	until      time.Time // end of the wait for the pool
 }
 
 // budgeted reports whether the lease counts in the budget of the device.
@@ -67,7 +74,9 @@ func (h *holder) budgeted() bool { return h.phase >= Waiting }
 func (h *holder) resident() bool { return h.phase == Resident }
 
 // changing reports whether a job changes the memory.
-func (h *holder) changing() bool { return h.kv.state == Resizing || h.adapters.state == Allocating }
+func (h *holder) changing() bool {
+	return h.kv.state == Resizing || h.adapters.state == Allocating || h.adapters.state == Changing
+}
 
 // need returns the memory that the lease needs, including that for adapters but without the
 // weights, which it may share.
@@ -80,13 +89,13 @@ func (h *holder) need() hbm.Need {
 // weightBytes returns the bytes of the weights, in whole pages.
 func (h *holder) weightBytes() int64 { return int64(hbm.PagesOf(h.size.Weights)) * hbm.PageBytes }
 
-// adapterPages returns the number of pages that the model has for adapters, or that its load
-// requests.
+// adapterPages returns the number of pages for adapters that count in the budget: those that the load
+// of the model requests, or that are never asked back.
 func (h *holder) adapterPages() int {
 	if h.phase < Resident {
 		return h.spec.AdapterPages
 	}
-	return h.model.AdapterPages
+	return h.model.AdapterMin
 }
 
 // kvBytes returns the size of the given number of blocks.

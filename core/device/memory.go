@@ -49,7 +49,8 @@ type event struct {
 	model   Model
 	failure Failure
 	report  Report
-	replica Actor
+	pool    PoolReport
+	replica Actor // or the pool of its adapters
 	attempt uint64
 	blocks  int
 	pages   int
@@ -174,6 +175,34 @@ func (m *Memory) Allocated(lease string, attempt uint64, pages int, now time.Tim
 // NotAllocated reports that the memory for adapters could not be allocated.
 func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.Time) []Effect {
 	return m.handle(event{kind: NotAllocated, lease: lease, attempt: attempt, failure: f, now: now})
+}
+
+// PoolReported handles the report of an adapter pool on the pages of its lease.
+func (m *Memory) PoolReported(
+	pool Actor, lease string, r PoolReport, health quarantine.State, now time.Time,
+) []Effect {
+	return m.handle(event{kind: PoolReported, lease: lease, replica: pool, pool: r, health: health, now: now})
+}
+
+// PoolShrunk reports that a pool has given back the pages that an AskPool requested. It uses no more
+// than that until NotifyPool.
+func (m *Memory) PoolShrunk(pool Actor, lease string, attempt uint64, now time.Time) []Effect {
+	return m.handle(event{kind: PoolShrunk, lease: lease, replica: pool, attempt: attempt, now: now})
+}
+
+// PoolTimer reports that the timeout of an AskPool has expired.
+func (m *Memory) PoolTimer(lease string, attempt uint64, now time.Time) []Effect {
+	return m.handle(event{kind: PoolTimedOut, lease: lease, attempt: attempt, now: now})
+}
+
+// PagesChanged reports the new number of pages that a lease has for adapters.
+func (m *Memory) PagesChanged(lease string, attempt uint64, pages int, now time.Time) []Effect {
+	return m.handle(event{kind: PagesChanged, lease: lease, attempt: attempt, pages: pages, now: now})
+}
+
+// PagesNotChanged reports that the pages for adapters of a lease could not be changed, and their number.
+func (m *Memory) PagesNotChanged(lease string, attempt uint64, pages int, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: PagesNotChanged, lease: lease, attempt: attempt, pages: pages, failure: f, now: now})
 }
 
 // Tick must be called every second. It ends expired waits and reads, and distributes free memory. A device that

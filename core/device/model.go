@@ -62,6 +62,7 @@ type Model struct {
 	Blocks       int   // KV blocks
 	BlockBytes   int64 // of a KV block
 	AdapterPages int   // for adapters
+	AdapterMin   int   // of AdapterPages, those that are never asked back
 
 	Weights, Revision string // digests
 	Deploy            uint64
@@ -86,6 +87,14 @@ type Report struct {
 	StandbyWanted bool
 	Serving       bool // it accepts sequences
 	Engine        Engine
+}
+
+// PoolReport is the report of a replica's adapter pool on its pages.
+type PoolReport struct {
+	Pages   int
+	Wanted  int  // pages that it could use at once in addition
+	Used    int  // pages with adapters that are in use or being loaded
+	Shrinks bool // the pool follows an AskPool
 }
 
 // Engine describes the engine of a replica.

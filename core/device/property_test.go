@@ -22,6 +22,9 @@ func TestInvariants(t *testing.T) {
 			"unload":   func(*rapid.T) { w.unload() },
 			"adapters": func(*rapid.T) { w.adapters() },
 			"report":   func(*rapid.T) { w.report() }, "report again": func(*rapid.T) { w.report() },
+			"pool reports":       func(*rapid.T) { w.poolReports() },
+			"pool reports again": func(*rapid.T) { w.poolReports() },
+			"pool shrinks":       func(*rapid.T) { w.poolShrinks() }, "rest": func(*rapid.T) { w.rest() },
 			"evict": func(*rapid.T) { w.evict() },
 			"read":  func(*rapid.T) { w.read() }, "read ended": func(*rapid.T) { w.endRead() },
 			"shrunk": func(*rapid.T) { w.shrunk() }, "shrunk again": func(*rapid.T) { w.shrunk() },
@@ -82,7 +85,8 @@ func (w *world) settle() {
 		}
 	}
 	for _, h := range w.m.sorted() {
-		if h.phase != Resident || h.kv.state != Steady || h.adapters.state == Queued || h.adapters.state == Allocating {
+		if h.phase != Resident || h.kv.state != Steady || h.adapters.state == Queued ||
+			h.adapters.state == Allocating || h.adapters.state > Leased {
 			w.Fatalf("ends: %s stays %s, %s, %s", h.lease, h.phase, h.kv.state, h.adapters.state)
 		}
 	}
@@ -129,6 +133,8 @@ func (w *world) checkPages(lease string, got map[string]int) {
 		case Resize:
 			want["kv"] = max(want["kv"], j.Blocks)
 		case Allocate:
+			want["adapters"] = max(want["adapters"], j.Pages)
+		case ChangePages:
 			want["adapters"] = max(want["adapters"], j.Pages)
 		}
 	}
@@ -206,6 +212,15 @@ func (w *world) checkWaits(lease string) {
 		}
 		if since := w.askedAt[h.kv.attempt]; !armed || w.now.Sub(since) > yieldTimeout+shrinkTimeout {
 			w.Fatalf("bounded: %s yields since %v, timer set: %v", lease, w.now.Sub(since), armed)
+		}
+	}
+	if h.adapters.state == Recalled {
+		armed := false
+		for _, t := range w.timers {
+			armed = armed || t.lease == lease && t.attempt == h.adapters.attempt
+		}
+		if since := w.askedAt[h.adapters.attempt]; !armed || w.now.Sub(since) > yieldTimeout+shrinkTimeout {
+			w.Fatalf("bounded: the pages of %s are recalled since %v, timer set: %v", lease, w.now.Sub(since), armed)
 		}
 	}
 	if h.phase >= Inspecting && h.phase <= Opening && len(h.requests) == 0 {

@@ -51,7 +51,10 @@ func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.
 		return false
 	}
 	pools := m.pools(now)
-	yields, why, ok := hbm.Yield(need, free+unused, pools)
+	yields, why, ok := hbm.Yield(need, free+unused, append(m.adapterPools(false, now), pools...))
+	if !ok { // adapters in use are evicted when their sequences have ended
+		yields, why, ok = hbm.Yield(need, free+unused, append(m.adapterPools(true, now), pools...))
+	}
 	if !ok && m.mayYieldLater(need-free-unused, pools, deadline) {
 		return false
 	}
@@ -62,6 +65,13 @@ func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.
 	m.evict(lease, need, now)
 	for _, y := range yields {
 		h := m.holders[y.Owner]
+		if y.Adapters { // pages that were given back by then are free before the wait ends
+			m.follow(event{
+				kind: PoolChosen, lease: y.Owner, now: now, pages: h.model.AdapterPages - y.Pages,
+				until: deadline.Add(-shrinkTimeout),
+			})
+			continue
+		}
 		left := int64(h.kvPages(h.model.Blocks)-y.Pages) * hbm.PageBytes
 		m.follow(event{
 			kind: Chosen, lease: y.Owner, now: now, blocks: int(left / h.model.BlockBytes), until: *deadline,
@@ -76,14 +86,20 @@ func (m *Memory) evict(lease string, need int, now time.Time) {
 	m.performWeights(m.weights.MakeRoom(need, m.freePages(), false, why, now), Failure{}, now)
 }
 
-// changing reports whether the KV memory of any lease is being changed.
+// changing reports whether the KV memory of any lease is being changed, or pages for adapters are being
+// taken back.
 func (m *Memory) changing() bool {
 	for _, h := range m.holders {
-		if h.kv.state == Yielding || h.kv.state == Resizing {
+		if h.kv.state == Yielding || h.kv.state == Resizing || h.adapters.takenBack(h.model.AdapterPages) {
 			return true
 		}
 	}
 	return false
+}
+
+// takenBack reports whether some of the pages are being taken back.
+func (a adapterMemory) takenBack(pages int) bool {
+	return a.state == Recalled || a.state == Changing && a.target < pages
 }
 
 // pools returns the KV memory that can be resized at the moment, sorted by lease.
@@ -127,6 +143,8 @@ func (m *Memory) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 		case l.Kind == "kv" && !h.kv.fixed:
 			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].guaranteed)
 			beingLoaded = beingLoaded || (h.phase == Loading || h.phase == Opening) && could[l.Owner] > 0
+		case l.Kind == "adapters" && !h.adapters.fixed && h.resident():
+			could[l.Owner+" adapters"] = max(0, h.model.AdapterPages-h.model.AdapterMin)
 		}
 	}
 	for _, p := range pools {

@@ -35,6 +35,10 @@ import (
 //	resized LEASE [fault=CAUSE] [late=N]
 //	adapters LEASE REQUEST [pages=N]
 //	allocated LEASE [fault=CAUSE] [late=N]
+//	pool LEASE PAGES [wants=N] [used=N] [shrinks] [quarantined | lost]
+//	gave LEASE [late=N]                      answers the last AskPool, or one N attempts earlier
+//	pool-timeout LEASE [late=N]
+//	changed LEASE [pages=N] [fault=CAUSE] [late=N]    pages: after the last ChangePages, if not as requested
 //	restart                                  with the models that were loaded
 //	tick [quarantined | lost], wait 1s
 //
@@ -104,6 +108,10 @@ func (p *player) note(e Effect) {
 		p.last[e.Lease+" resize"] = e
 	case Allocate:
 		p.last[e.Lease+" allocate"] = e
+	case AskPool:
+		p.last[e.Lease+" recall"] = e
+	case ChangePages:
+		p.last[e.Lease+" change"] = e
 	}
 }
 
@@ -155,6 +163,11 @@ func (p *player) event(name string) []Effect {
 			Blocks: p.count(p.word(1)), MinBlocks: p.number("min"), WantedBlocks: p.number("wants"),
 			Priority: p.number("priority"), Standby: slices.Contains(p.words, "standby"),
 		}, now)
+	case "pool":
+		return m.PoolReported(poolOf(lease), lease, PoolReport{
+			Pages: p.count(p.word(1)), Wanted: p.number("wants"), Used: p.number("used"),
+			Shrinks: slices.Contains(p.words, "shrinks"),
+		}, p.health(), now)
 	case "tick":
 		return m.Tick(p.health(), now)
 	case "restart":
@@ -202,13 +215,37 @@ func (p *player) attempted(name, lease string, failure Failure, failed bool) []E
 			return m.NotAllocated(lease, job.Attempt-late, failure, now)
 		}
 		if model, ok := p.models[lease]; ok && late == 0 {
-			model.AdapterPages = job.Pages
+			model.AdapterPages, model.AdapterMin = job.Pages, job.Min
 			p.models[lease] = model
 		}
 		return m.Allocated(lease, job.Attempt-late, job.Pages, now)
+	case "gave":
+		ask, _ := p.last[lease+" recall"].(AskPool)
+		return m.PoolShrunk(poolOf(lease), lease, ask.Attempt-late, now)
+	case "pool-timeout":
+		ask, _ := p.last[lease+" recall"].(AskPool)
+		return m.PoolTimer(lease, ask.Attempt-late, now)
+	case "changed":
+		return p.changed(lease, late, failure, failed)
 	}
 	p.t.Fatalf("unknown event %s", name)
 	return nil
+}
+
+// changed reports the end of a change of the pages for adapters.
+func (p *player) changed(lease string, late uint64, failure Failure, failed bool) []Effect {
+	job, _ := p.last[lease+" change"].(ChangePages)
+	model, ok := p.models[lease]
+	if !failed {
+		model.AdapterPages = p.orElse("pages", job.Pages)
+	}
+	if ok && late == 0 {
+		p.models[lease] = model
+	}
+	if failed {
+		return p.m.PagesNotChanged(lease, job.Attempt-late, model.AdapterPages, failure, p.now)
+	}
+	return p.m.PagesChanged(lease, job.Attempt-late, model.AdapterPages, p.now)
 }
 
 // weights reports the end of the load of a copy.
@@ -228,7 +265,8 @@ func (p *player) opened(lease string, failure Failure, failed bool) []Effect {
 	o, open := p.opens[lease]
 	model := Model{
 		Lease: lease, Copy: o.Copy, Owner: o.Owner, Size: p.sizes[lease], Blocks: o.Blocks, BlockBytes: hbm.PageBytes,
-		AdapterPages: o.Spec.AdapterPages, Revision: p.contents[o.Copy].Revision, Deploy: o.Spec.Deploy,
+		AdapterPages: o.Spec.AdapterPages, AdapterMin: o.Spec.AdapterPages,
+		Revision: p.contents[o.Copy].Revision, Deploy: o.Spec.Deploy,
 	}
 	if open {
 		p.models[lease] = model
@@ -280,6 +318,8 @@ func (s Size) withGraphs(pages int) Size {
 	s.Need.Fixed += s.Graphs
 	return s
 }
+
+func poolOf(lease string) Actor { return Actor{ID: "pool-" + lease} }
 
 func replicaOf(lease string) Actor { return Actor{ID: "replica-" + lease} }
 
@@ -371,6 +411,12 @@ func format(e Effect) string {
 		return fmt.Sprintf("RefuseAdapters{%s: %s}", e.To.ID, refusal(e.Refusal))
 	case AskShrink:
 		return fmt.Sprintf("AskShrink{%s to %d blocks, attempt %d}", e.Lease, e.Blocks, e.Attempt)
+	case Allocate:
+		return fmt.Sprintf("Allocate{%d pages for %s, at least %d, attempt %d}", e.Pages, e.Lease, e.Min, e.Attempt)
+	case AskPool:
+		return fmt.Sprintf("AskPool{%s to %d pages, attempt %d}", e.Lease, e.Pages, e.Attempt)
+	case NotifyPool:
+		return fmt.Sprintf("NotifyPool{%s has %d pages, attempt %d}", e.Lease, e.Pages, e.Attempt)
 	case NotifyReplica:
 		return fmt.Sprintf("NotifyReplica{%s has %d}", e.Lease, e.Blocks)
 	}

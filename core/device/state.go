@@ -40,9 +40,13 @@ const (
 	Queued                     // waits for memory that replicas yield
 	Allocating                 // the memory is leased and being allocated
 	Leased                     // the memory can hold adapters
+	Recalled                   // the pool was asked to give back some pages
+	Changing                   // pages are being added or freed
 )
 
-func (a Adapters) String() string { return [...]string{"none", "queued", "allocating", "leased"}[a] }
+func (a Adapters) String() string {
+	return [...]string{"none", "queued", "allocating", "leased", "recalled", "changing"}[a]
+}
 
 // Event is a kind of event of one lease.
 type Event uint8
@@ -82,6 +86,13 @@ const (
 	PagesDenied   // there is not enough memory, and replicas cannot yield enough
 	Allocated     // the memory for adapters is allocated
 	NotAllocated  // the memory for adapters could not be allocated
+
+	PoolReported    // the pool reported on its pages, and may want more
+	PoolChosen      // the pool is to give back pages
+	PoolShrunk      // the pool has given back pages
+	PoolTimedOut    // the pool has not answered in time
+	PagesChanged    // pages were added or freed
+	PagesNotChanged // pages could not be added or freed
 )
 
 func (e Event) String() string {
@@ -90,5 +101,6 @@ func (e Event) String() string {
 		"weights failed", "loaded", "load failed", "recovered", "unload",
 		"settled", "freed", "free failed", "reported", "chosen", "shrunk", "kept", "timed out", "grown", "resized",
 		"not resized", "opened", "leaving", "closed", "adapters", "granted", "denied", "allocated", "not allocated",
+		"reported", "chosen", "shrunk", "timed out", "changed", "not changed",
 	}[e]
 }

@@ -12,6 +12,7 @@ type Status struct {
 	Total, Free int64 // bytes
 	Yieldable   int64 // bytes that replicas could yield now, and those of unused weights
 	Leases      []hbm.Lease
+	AdapterMin  map[string]int // by lease: pages for adapters that are never asked back
 	Budget      hbm.Budget
 	Replicas    []string   // leases that count in the budget
 	Needs       []hbm.Need // of these, without their weights
@@ -22,8 +23,12 @@ type Status struct {
 func (m *Memory) Status(now time.Time) Status {
 	s := Status{Total: m.ledger.Total(), Free: m.ledger.Free(), Leases: m.ledger.Leases(), Budget: m.budget()}
 	s.Yieldable = m.weights.Reclaimable()
-	for _, p := range m.pools(now) {
+	for _, p := range append(m.adapterPools(true, now), m.pools(now)...) {
 		s.Yieldable += int64(max(0, p.Pages-p.Min)) * hbm.PageBytes
+	}
+	s.AdapterMin = make(map[string]int)
+	for lease, h := range m.holders {
+		s.AdapterMin[lease] = h.model.AdapterMin
 	}
 	s.Replicas, s.Needs = m.needs()
 	s.Weights = m.weights.Copies()

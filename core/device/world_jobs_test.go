@@ -14,7 +14,7 @@ import (
 // carryOut carries out one effect.
 func (w *world) carryOut(e Effect) {
 	switch e := e.(type) {
-	case Inspect, LoadWeights, FreeWeights, Open, Free, Resize, Allocate:
+	case Inspect, LoadWeights, FreeWeights, Open, Free, Resize, Allocate, ChangePages:
 		w.startJob(e)
 	case RevokeReaders:
 		for r, copy := range w.readers {
@@ -23,7 +23,19 @@ func (w *world) carryOut(e Effect) {
 	case AskShrink:
 		w.checkAsk(e)
 		w.asks[e.Lease] = e
-		w.timers = append(w.timers, timer{w.now.Add(e.Timeout), e.Lease, e.Attempt})
+		w.timers = append(w.timers, timer{w.now.Add(e.Timeout), e.Lease, e.Attempt, false})
+	case AskPool:
+		w.checkRecall(e)
+		w.recalls[e.Lease] = e
+		w.timers = append(w.timers, timer{w.now.Add(e.Timeout), e.Lease, e.Attempt, true})
+	case NotifyPool:
+		if model, ok := w.models[e.Lease]; ok && !w.outstanding(e.Lease) && e.Pages != model.AdapterPages {
+			w.Fatalf("notified: %s has %d pages for adapters, and its pool learns %d", e.Lease, model.AdapterPages,
+				e.Pages)
+		}
+		if w.recalls[e.Lease].Attempt <= e.Attempt {
+			delete(w.given, e.Lease)
+		}
 	case NotifyReplica:
 		if model, ok := w.models[e.Lease]; ok && !w.outstanding(e.Lease) && e.Blocks != model.Blocks {
 			w.Fatalf("notified: %s has %d blocks, and its replica learns %d", e.Lease, model.Blocks, e.Blocks)
@@ -49,7 +61,8 @@ func (w *world) carryOut(e Effect) {
 		w.answered(e.To)
 	case AnswerAdapters:
 		w.answered(e.To)
-		if model := w.models[e.Lease]; model.AdapterPages != e.Pages && w.phase(e.Lease) == Resident {
+		if model := w.models[e.Lease]; model.AdapterPages != e.Pages && !w.outstanding(e.Lease) &&
+			w.phase(e.Lease) == Resident {
 			w.Fatalf("answered: %s has %d pages for adapters, not %d", e.Lease, model.AdapterPages, e.Pages)
 		}
 	case RefuseAdapters:
@@ -77,6 +90,17 @@ func (w *world) checkAsk(e AskShrink) {
 	}
 }
 
+// checkRecall checks that a pool is asked for no page of its minimum.
+func (w *world) checkRecall(e AskPool) {
+	if _, again := w.askedAt[e.Attempt]; again {
+		return
+	}
+	w.askedAt[e.Attempt] = w.now
+	if model := w.models[e.Lease]; e.Pages < model.AdapterMin {
+		w.Fatalf("minimum: the pool of %s is asked to shrink to %d pages, below %d", e.Lease, e.Pages, model.AdapterMin)
+	}
+}
+
 // leaseOf returns the lease and the kind of a job.
 func leaseOf(job Effect) (lease, kind string) {
 	switch j := job.(type) {
@@ -94,6 +118,8 @@ func leaseOf(job Effect) (lease, kind string) {
 		return j.Lease, "resize"
 	case Allocate:
 		return j.Lease, "allocate"
+	case ChangePages:
+		return j.Lease, "change"
 	}
 	return "", ""
 }
@@ -123,6 +149,15 @@ func (w *world) startJob(job Effect) {
 	}
 	if r, ok := job.(Resize); ok && r.Blocks > w.models[lease].Blocks && w.m.holders[lease].standby() {
 		w.Fatalf("standby: %s grows to %d blocks", lease, r.Blocks)
+	}
+	if c, ok := job.(ChangePages); ok && c.Pages > w.models[lease].AdapterPages {
+		if w.health != quarantine.Healthy || w.m.Has(Inspecting, Waiting, Loading, Opening, Freeing) {
+			w.Fatalf("last: %s gets %d pages for adapters while memory is wanted otherwise", lease, c.Pages)
+		}
+		if lacking := w.m.lackingKV(); w.m.freePages() < lacking {
+			w.Fatalf("last: %s gets %d pages for adapters, and KV memory lacks %d of %d free", lease, c.Pages, lacking,
+				w.m.freePages())
+		}
 	}
 	if f, ok := job.(FreeWeights); ok {
 		for r, copy := range w.readers {
@@ -191,7 +226,7 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 		model := Model{
 			Lease: j.Spec.Lease, Copy: j.Copy, Owner: j.Owner, Size: w.sizes[j.Spec.Lease],
 			Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
-			AdapterPages: j.Spec.AdapterPages, Deploy: j.Spec.Deploy,
+			AdapterPages: j.Spec.AdapterPages, AdapterMin: j.Spec.AdapterPages, Deploy: j.Spec.Deploy,
 		}
 		w.models[model.Lease] = model
 		return func() []Effect { return w.m.Loaded(model, w.now) }
@@ -200,6 +235,7 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 			return func() []Effect { return w.m.FreeFailed(j.Lease, failure, w.now) }
 		}
 		delete(w.models, j.Lease)
+		delete(w.given, j.Lease)
 		return func() []Effect { return w.m.Freed(j.Lease, 1, w.now) }
 	case Resize:
 		model, ok := w.models[j.Lease]
@@ -214,11 +250,32 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 		if fails || !ok {
 			return func() []Effect { return w.m.NotAllocated(j.Lease, j.Attempt, failure, w.now) }
 		}
-		model.AdapterPages = j.Pages
+		model.AdapterPages, model.AdapterMin = j.Pages, j.Min
 		w.models[j.Lease] = model
 		return func() []Effect { return w.m.Allocated(j.Lease, j.Attempt, j.Pages, w.now) }
+	case ChangePages:
+		return w.changePages(j, fails, failure)
 	}
 	panic("not a job")
+}
+
+// changePages adds pages for adapters, or frees those that the pool has given back.
+func (w *world) changePages(j ChangePages, fails bool, failure Failure) func() []Effect {
+	model, ok := w.models[j.Lease]
+	if fails || !ok {
+		return func() []Effect {
+			return w.m.PagesNotChanged(j.Lease, j.Attempt, model.AdapterPages, failure, w.now)
+		}
+	}
+	if j.Pages > model.AdapterPages {
+		model.AdapterPages = j.Pages
+	} else {
+		freed := min(model.AdapterPages-j.Pages, w.given[j.Lease])
+		model.AdapterPages -= freed
+		w.given[j.Lease] -= freed
+	}
+	w.models[j.Lease] = model
+	return func() []Effect { return w.m.PagesChanged(j.Lease, j.Attempt, model.AdapterPages, w.now) }
 }
 
 // deliver reports the result of one of the ended jobs.

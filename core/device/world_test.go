@@ -38,6 +38,9 @@ type world struct {
 	readers map[string]uint64 // readers that have not ended: the copy of each
 	revoked map[string]bool   // those that must end
 
+	recalls map[string]AskPool
+	given   map[string]int // by lease: pages that its pool has given back and that have memory
+
 	confirmed map[string]uint64    // by lease: the last attempt that its replica confirmed
 	askedAt   map[uint64]time.Time // by attempt: time of the first request to the replica
 	waiting   map[string]time.Time // by lease: start of the load's wait for memory, while no replica loads
@@ -56,6 +59,7 @@ type timer struct {
 	at      time.Time
 	lease   string
 	attempt uint64
+	pool    bool // of an AskPool
 }
 
 func newWorld(t *rapid.T) *world {
@@ -63,7 +67,8 @@ func newWorld(t *rapid.T) *world {
 		T: t, now: time.Unix(1e9, 0), models: make(map[string]Model), sizes: make(map[string]Size),
 		readers: make(map[string]uint64), revoked: make(map[string]bool),
 		copies: make(map[uint64]residency.Copy), files: make(map[string]Files),
-		asks: make(map[string]AskShrink), wait: make(map[string]bool), confirmed: make(map[string]uint64),
+		asks: make(map[string]AskShrink), recalls: make(map[string]AskPool),
+		given: make(map[string]int), wait: make(map[string]bool), confirmed: make(map[string]uint64),
 		askedAt: make(map[uint64]time.Time), waiting: make(map[string]time.Time),
 	}
 	w.nextTick = w.now.Add(time.Second)
@@ -209,6 +214,51 @@ func (w *world) shrunk() {
 	w.do(func() []Effect { return w.m.Shrunk(replicaOf(lease), lease, attempt, w.now) })
 }
 
+// poolReports lets a pool report on its pages.
+func (w *world) poolReports() {
+	lease := w.lease()
+	pages := w.models[lease].AdapterPages
+	r := PoolReport{
+		Pages:  pages - rapid.IntRange(0, 4).Draw(w.T, "wrong")/4,
+		Wanted: rapid.IntRange(0, 3).Draw(w.T, "wanted"), Used: rapid.IntRange(0, pages).Draw(w.T, "used"),
+	}
+	w.do(func() []Effect { return w.m.PoolReported(poolOf(lease), lease, r, w.health, w.now) })
+}
+
+// rest lets the running jobs end and two seconds pass, so that a pool gets the pages that it wants.
+func (w *world) rest() {
+	for range 2 {
+		for len(w.jobs) > 0 {
+			w.work(0, false)
+		}
+		for len(w.notes) > 0 {
+			n := w.notes[0]
+			w.notes = w.notes[1:]
+			w.do(n.report)
+		}
+		w.advance(2 * time.Second)
+		w.poolReports()
+	}
+}
+
+// poolShrinks lets a pool give back some of the pages that were asked for, and perhaps confirm the last
+// request or an earlier one. A pool that was notified takes back what was not freed.
+func (w *world) poolShrinks() {
+	lease := w.lease()
+	for _, h := range w.m.sorted() {
+		if h.adapters.state == Recalled {
+			lease = h.lease
+		}
+	}
+	ask, asked := w.recalls[lease]
+	pages := w.models[lease].AdapterPages
+	if give := min(pages-ask.Pages, rapid.IntRange(0, 6).Draw(w.T, "give")); asked && give > 0 {
+		w.given[lease] = give
+	}
+	attempt := ask.Attempt - uint64(rapid.IntRange(0, 4).Draw(w.T, "late")/4)
+	w.do(func() []Effect { return w.m.PoolShrunk(poolOf(lease), lease, attempt, w.now) })
+}
+
 // advance advances the time, with all timers and ticks.
 func (w *world) advance(d time.Duration) {
 	for end := w.now.Add(d); ; {
@@ -231,6 +281,10 @@ func (w *world) advance(d time.Duration) {
 		}
 		t := w.timers[i]
 		w.timers = slices.Delete(w.timers, i, i+1)
+		if t.pool {
+			w.do(func() []Effect { return w.m.PoolTimer(t.lease, t.attempt, w.now) })
+			continue
+		}
 		w.do(func() []Effect { return w.m.Timer(t.lease, t.attempt, w.now) })
 	}
 }
@@ -262,7 +316,8 @@ func (w *world) restart() {
 	}
 	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), copies, w.m.Attempt(), w.now)
 	for lease, model := range w.models {
-		if w.phase(lease) != Resident || w.m.holders[lease].model.Blocks != model.Blocks {
+		if h := w.m.holders[lease]; w.phase(lease) != Resident || h.model.Blocks != model.Blocks ||
+			h.model.AdapterPages != model.AdapterPages {
 			w.Fatalf("recovered: %s is %s", lease, w.phase(lease))
 		}
 	}

@@ -36,9 +36,10 @@ func (l *Ledger) Resize(owner, kind string, bytes int64) (Lease, *Shortage) {
 // PagesOf returns the number of pages that hold the bytes.
 func PagesOf(bytes int64) int { return int((bytes + PageBytes - 1) / PageBytes) }
 
-// Pool is the KV memory of one replica, as Yield and Grow see it.
+// Pool is the KV memory of one replica, as Yield and Grow see it, or its pages for adapters.
 type Pool struct {
 	Owner    string
+	Adapters bool  // the pages are for adapters
 	Priority int   // of its model; the lowest yields first
 	LastUsed int64 // time of its last step, in any growing unit
 	Pages    int
@@ -53,36 +54,56 @@ type Pool struct {
 
 // Change is the number of pages that a pool yields or gets.
 type Change struct {
-	Owner string
-	Pages int
+	Owner    string
+	Pages    int
+	Adapters bool // the pages are for adapters
 }
 
 // Yield decides which pools yield how many pages until need pages are free. The lowest priority
-// yields first; on a tie, the pool that ran longest ago, then by name. No pool goes below its Min.
+// yields first; on a tie, pages for adapters before KV memory, then the pool that ran longest ago, then
+// by name. No pool goes below its Min.
 // If all pools together cannot yield enough, none does, ok is false, and why states the missing
 // pages.
 func Yield(need, free int, pools []Pool) (yields []Change, why string, ok bool) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.LastUsed, b.LastUsed),
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), adaptersFirst(a, b), cmp.Compare(a.LastUsed, b.LastUsed),
 			cmp.Compare(a.Owner, b.Owner))
 	})
 	missing := need - free
 	var reasons []string
 	for _, p := range order {
 		if give := min(missing, p.Pages-p.Min); give > 0 {
-			yields = append(yields, Change{p.Owner, give})
-			reasons = append(reasons, fmt.Sprintf("%s yields %d of %d pages", p.Owner, give, p.Pages))
+			yields = append(yields, Change{p.Owner, give, p.Adapters})
+			reasons = append(reasons, fmt.Sprintf("%s yields %d of %d pages%s", p.Owner, give, p.Pages, p.purpose()))
 			missing -= give
 		}
 	}
 	if missing > 0 {
-		return nil, fmt.Sprintf("%d pages needed, %d free; %d missing after all KV pools yield", need, free,
+		return nil, fmt.Sprintf("%d pages needed, %d free; %d missing after all pools yield", need, free,
 			missing), false
 	}
 	if len(yields) == 0 {
 		return nil, fmt.Sprintf("%d pages needed, %d free", need, free), true
 	}
 	return yields, strings.Join(reasons, "; "), true
+}
+
+func adaptersFirst(a, b Pool) int {
+	switch {
+	case a.Adapters == b.Adapters:
+		return 0
+	case a.Adapters:
+		return -1
+	}
+	return 1
+}
+
+// purpose returns what the pages are for, if not for KV blocks.
+func (p Pool) purpose() string {
+	if p.Adapters {
+		return " for adapters"
+	}
+	return ""
 }
 
 // Grow gives free pages to pools: first to those below their share, then to those that want more.
@@ -105,7 +126,7 @@ func Grow(free int, pools []Pool) (grants []Change) {
 	}
 	for i, p := range order {
 		if granted[i] > 0 {
-			grants = append(grants, Change{p.Owner, granted[i]})
+			grants = append(grants, Change{p.Owner, granted[i], p.Adapters})
 		}
 	}
 	return grants

@@ -14,6 +14,7 @@ func TestYieldLowestPriorityFirst(t *testing.T) {
 		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Min: 4},
 		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Min: 4},
 		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Min: 9},
+		{Owner: "chat", Adapters: true, Priority: 3, LastUsed: 99, Pages: 6, Min: 4},
 	}
 	for _, tc := range []struct {
 		need, free int
@@ -23,15 +24,25 @@ func TestYieldLowestPriorityFirst(t *testing.T) {
 		{5, 9, "[]", "5 pages needed, 9 free"},
 		{12, 9, "[{batch-old 3}]", "batch-old yields 3 of 8 pages"},
 		{15, 9, "[{batch-old 4} {batch-new 2}]", "batch-old yields 4 of 8 pages; batch-new yields 2 of 30"},
-		{50, 9, "[{batch-old 4} {batch-new 26} {chat 11}]", "chat yields 11 of 50"},
-		{79, 9, "[{batch-old 4} {batch-new 26} {chat 40}]", ""},
-		{80, 9, "[]", "80 pages needed, 9 free; 1 missing after all KV pools yield"},
+		{41, 9, "[{batch-old 4} {batch-new 26} {chat 2 for adapters}]", "chat yields 2 of 6 pages for adapters"},
+		{52, 9, "[{batch-old 4} {batch-new 26} {chat 2 for adapters} {chat 11}]", "chat yields 11 of 50"},
+		{81, 9, "[{batch-old 4} {batch-new 26} {chat 2 for adapters} {chat 40}]", ""},
+		{82, 9, "[]", "82 pages needed, 9 free; 1 missing after all pools yield"},
 	} {
 		yields, why, ok := Yield(tc.need, tc.free, pools)
-		if fmt.Sprint(yields) != tc.want || !strings.Contains(why, tc.why) || ok != (tc.need < 80) {
+		if texts(yields) != tc.want || !strings.Contains(why, tc.why) || ok != (tc.need < 82) {
 			t.Errorf("%d of %d: %v, %q, %v", tc.need, tc.free, yields, why, ok)
 		}
 	}
+}
+
+func texts(changes []Change) string {
+	all := []string{}
+	for _, c := range changes {
+		purpose := map[bool]string{true: " for adapters"}[c.Adapters]
+		all = append(all, fmt.Sprintf("{%s %d%s}", c.Owner, c.Pages, purpose))
+	}
+	return fmt.Sprint(all)
 }
 
 func TestGrowBelowShareFirst(t *testing.T) {
@@ -46,7 +57,7 @@ func TestGrowBelowShareFirst(t *testing.T) {
 		0: "[]", 5: "[{small 5}]", 12: "[{code 5} {chat 1} {small 6}]",
 		200: "[{code 5} {chat 20} {batch 50} {small 6}]",
 	} {
-		if got := fmt.Sprint(Grow(free, pools)); got != want {
+		if got := texts(Grow(free, pools)); got != want {
 			t.Errorf("%d free: %s", free, got)
 		}
 	}

@@ -26,11 +26,23 @@ type Lost struct {
 	Refusal          *Refusal
 }
 
-func (Inspect) isAction() {}
-func (Load) isAction()    {}
-func (Evict) isAction()   {}
-func (Ready) isAction()   {}
-func (Lost) isAction()    {}
+// Grow tells the caller to request more pages, and to report with Granted or NotGranted.
+type Grow struct{ Pages int }
+
+// GiveBack tells the caller to give back these pages. No adapter is in them.
+type GiveBack struct{ Pages []uint32 }
+
+// Shrunk reports that the pool has no more pages than Shrink demanded.
+type Shrunk struct{}
+
+func (Inspect) isAction()  {}
+func (Load) isAction()     {}
+func (Evict) isAction()    {}
+func (Ready) isAction()    {}
+func (Lost) isAction()     {}
+func (Grow) isAction()     {}
+func (GiveBack) isAction() {}
+func (Shrunk) isAction()   {}
 
 // Actions returns the actions since the last call, in order.
 func (p *Pool) Actions() []Action {

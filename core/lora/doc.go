@@ -43,6 +43,8 @@
 //	prefetch        absent                    no room               same          ignore
 //	                absent                                          pending       evict others
 //	pages-free      pending                                         loading       load
+//	no-pages        pending                   being deleted         unregistered  lost: no room
+//	                pending                                         absent        lost: no room
 //	loaded          loading                   with requests         active        ready
 //	                loading                   being deleted         evicting      evict
 //	                loading                                         idle          —
@@ -69,6 +71,17 @@
 // less the pages that earlier loads in line wait for. The least popular adapters are evicted first.
 // A prefetch does not evict adapters that were requested within the window or that are more
 // popular.
+//
+// # Pages of a Pool
+//
+// The number of pages changes while the pool serves. A pin that would have others evicted, or be refused,
+// makes the pool request the missing pages first (Grow), and its load waits in line for them. If fewer are
+// granted, adapters are evicted for the rest; if that does not suffice, the last loads in line are lost with no
+// room. After a refusal no pages are requested until Retry.
+//
+// Shrink makes the pool give back pages: free ones first, then those of idle adapters, the least popular
+// first. It gives back pages before any load in line gets some, and those of adapters in use once their
+// requests have ended. Granted ends it, with the pages that the pool has then.
 //
 // # Pins of a PinClient
 //
@@ -97,8 +110,10 @@
 // Checked by name in TestInvariants:
 //
 //   - exclusive: a page belongs to one adapter or is free
-//   - conservation: every page is free or belongs to an adapter, and the pages that are free or
-//     being evicted suffice for all loads in line
+//   - conservation: every page is free or belongs to an adapter, and the pages that are free, being
+//     evicted or requested suffice for all loads in line
+//   - given back: a page that is given back was asked for, and no adapter is in it
+//   - shrunk: a shrink is confirmed once, when no more pages than demanded are left
 //   - in place: a request that is Ready has its adapter on the device, with all pages, until it
 //     unpins
 //   - kept: an adapter with a request is neither evicted nor forgotten

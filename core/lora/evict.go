@@ -16,6 +16,35 @@ func (p *Pool) evictBefore(a, b *adapter) int {
 	return a.comparePopularity(b)
 }
 
+// idlePages returns the number of pages of idle adapters.
+func (p *Pool) idlePages() (n int) {
+	for _, a := range p.adapters {
+		if a.state == Idle {
+			n += len(a.pages)
+		}
+	}
+	return n
+}
+
+// idleUpTo returns idle adapters with at least the given pages in total, or all of them if they have fewer.
+func (p *Pool) idleUpTo(pages int) (idle []*adapter) {
+	if pages <= 0 {
+		return nil
+	}
+	for _, a := range p.adapters {
+		if a.state == Idle {
+			idle = append(idle, a)
+		}
+	}
+	slices.SortFunc(idle, p.evictBefore)
+	for i, a := range idle {
+		if pages -= len(a.pages); pages <= 0 {
+			return idle[:i+1]
+		}
+	}
+	return idle
+}
+
 // victims returns idle adapters with at least the given pages in total, or nil. They are those that
 // may be evicted for the adapter of an event.
 func (p *Pool) victims(pages int, e *event) []*adapter {

@@ -59,6 +59,19 @@ func (p *Pages) without(pages []uint32) ([]uint32, bool) {
 // Free releases pages.
 func (p *Pages) Free(pages []uint32) { p.free = append(p.free, pages...) }
 
+// Add adds pages, which are free.
+func (p *Pages) Add(pages []uint32) {
+	p.total += len(pages)
+	p.Free(pages)
+}
+
+// Remove removes n free pages and returns them.
+func (p *Pages) Remove(n int) []uint32 {
+	pages, _ := p.Allocate(n)
+	p.total -= len(pages)
+	return pages
+}
+
 // Available returns the number of free pages.
 func (p *Pages) Available() int { return len(p.free) }
 

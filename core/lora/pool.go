@@ -39,6 +39,8 @@ type Config struct {
 	// default. The shorter it is, the closer eviction comes to LRU.
 	HalfLife time.Duration
 	Order    Order // nil: least popular first
+	// Grow makes the pool request more pages before it evicts an adapter or refuses a pin.
+	Grow bool
 }
 
 // Pool decides which adapters are on the device. It is not safe for concurrent use.
@@ -50,9 +52,10 @@ type Pool struct {
 	pending       []*adapter          // adapters to load that wait for pages, in order
 	evictingPages int                 // pages being evicted
 	pendingPages  int                 // pages that pending adapters wait for
-	actions       []Action
-	stats         Stats
-	ignored       uint64 // events that the table does not allow
+	resizing
+	actions []Action
+	stats   Stats
+	ignored uint64 // events that the table does not allow
 }
 
 // adapter is a registered adapter.
@@ -166,16 +169,28 @@ func (p *Pool) Loaded(id string, from Tier, err error) {
 // Evicted reports that nothing reads an adapter's pages any longer.
 func (p *Pool) Evicted(id string) { p.handle(&event{kind: onEvicted, a: p.find(id)}) }
 
-// handle applies an event. It then evicts the victims of the event and starts the loads whose pages
-// are free.
+// handle applies an event. It then evicts the victims of the event.
 func (p *Pool) handle(e *event) *Refusal {
 	p.fire(e)
 	for _, v := range e.victims {
 		p.fire(&event{kind: onChosen, a: v})
 	}
+	p.settle()
+	return e.refusal
+}
+
+// settle gives back pages, and starts the loads whose pages are free. If there are too few pages for all
+// loads in line, it evicts idle adapters, and cancels the loads for which that does not suffice.
+func (p *Pool) settle() {
+	p.giveBack()
+	for len(p.pending) > 0 && p.shortage() > p.idlePages() {
+		p.fire(&event{kind: onNoPages, a: p.pending[len(p.pending)-1]})
+	}
+	for _, v := range p.idleUpTo(p.shortage()) {
+		p.fire(&event{kind: onChosen, a: v})
+	}
 	for p.firstFits() && p.fire(&event{kind: onPages, a: p.pending[0]}) {
 	}
-	return e.refusal
 }
 
 // firstFits reports whether there are pages for the first load in line.

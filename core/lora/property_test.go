@@ -48,8 +48,8 @@ func (w *faultWorld) check() {
 			w.t.Fatalf("kept: %s is %s with %d requests", id, a.state, len(a.users))
 		}
 	}
-	if held+w.pool.pages.Available() != worldPages || owed != w.pool.pendingPages ||
-		w.pool.pages.Available()+w.pool.evictingPages < owed {
+	if held+w.pool.pages.Available() != len(w.pages) || owed != w.pool.pendingPages ||
+		owed > 0 && w.pool.shortage() > 0 {
 		w.t.Fatalf("conservation: %d pages held, %d free, %d being evicted, %d pending (%d)",
 			held, w.pool.pages.Available(), w.pool.evictingPages, owed, w.pool.pendingPages)
 	}
@@ -78,8 +78,14 @@ func (w *faultWorld) check() {
 
 // finish completes all actions in flight and ends all requests.
 func (w *faultWorld) finish() {
-	for len(w.loads)+len(w.evicts)+len(w.inspects) > 0 {
-		if id, ok := pick(w.r, &w.evicts); ok {
+	w.wanted = 0
+	w.endShrink(0)
+	w.carryOut()
+	w.check()
+	for len(w.loads)+len(w.evicts)+len(w.inspects)+w.wanted > 0 {
+		if w.wanted > 0 {
+			w.grow(0)
+		} else if id, ok := pick(w.r, &w.evicts); ok {
 			w.evicted(id)
 		} else if l, ok := pick(w.r, &w.loads); ok {
 			w.loaded(l, nil)
@@ -103,8 +109,8 @@ func (w *faultWorld) finish() {
 		id, _ := pick(w.r, &w.evicts)
 		w.evicted(id)
 	}
-	if p := w.pool; p.pages.Available() != worldPages || len(p.adapters)+len(p.requests)+len(p.pending) != 0 {
+	if p := w.pool; p.pages.Available() != len(w.pages) || len(p.adapters)+len(p.requests)+len(p.pending) != 0 {
 		w.t.Fatalf("nothing left: %d of %d pages, %d adapters, %d requests", p.pages.Available(),
-			worldPages, len(p.adapters), len(p.requests))
+			len(w.pages), len(p.adapters), len(p.requests))
 	}
 }

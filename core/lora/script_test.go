@@ -14,7 +14,9 @@ import (
 
 // TestScripts runs testdata/*.txt on a pool. The events are:
 //
-//	pool PAGES                     a new pool
+//	pool PAGES [grow]              a new pool
+//	granted PAGE..., not-granted, retry
+//	shrink PAGES
 //	register A [PAGES], delete A
 //	inspect A, inspected A [PAGES], inspect-failed A
 //	recover A PAGE...
@@ -51,6 +53,7 @@ func (p *player) event(words []string) (out []string) {
 		for i := range p.number(words, 1) {
 			cfg.Pages = append(cfg.Pages, uint32(i))
 		}
+		cfg.Grow = slices.Contains(words, "grow")
 		p.p, p.states = NewPool(cfg), make(map[string]string)
 		return nil
 	}
@@ -66,7 +69,7 @@ func (p *player) event(words []string) (out []string) {
 }
 
 func (p *player) step(words []string) (out []string) {
-	pool, id := p.p, words[1]
+	pool, id := p.p, strings.Join(words[1:min(2, len(words))], "")
 	answer := func(state State, refusal *Refusal) []string {
 		if refusal != nil {
 			return []string{"refused: " + refusal.Detail}
@@ -112,6 +115,18 @@ func (p *player) step(words []string) (out []string) {
 		}
 	case "evicted":
 		pool.Evicted(id)
+	case "shrink":
+		pool.Shrink(p.number(words, 1))
+	case "not-granted":
+		pool.NotGranted()
+	case "retry":
+		pool.Retry()
+	case "granted":
+		var pages []uint32
+		for i := range words[1:] {
+			pages = append(pages, uint32(p.number(words, 1+i)))
+		}
+		pool.Granted(pages)
 	default:
 		p.t.Fatalf("unknown event %q", words[0])
 	}
@@ -138,6 +153,12 @@ func text(a Action) string {
 		return "load " + a.Adapter
 	case Evict:
 		return "evict " + a.Adapter
+	case Grow:
+		return fmt.Sprintf("grow by %d", a.Pages)
+	case GiveBack:
+		return fmt.Sprintf("give back %v", a.Pages)
+	case Shrunk:
+		return "shrunk"
 	case Ready:
 		return a.Request + " is ready"
 	case Lost:

@@ -46,6 +46,7 @@ const (
 	onUnpin                          // a request unpins it
 	onPrefetch                       // it is popular, and not on the device
 	onPages                          // it is the first in line, and its pages are free
+	onNoPages                        // it is the last in line, and its pages are given back or not granted
 	onLoaded                         // its pages were copied
 	onLoadFailed                     // its pages could not be copied
 	onChosen                         // its pages are needed for another adapter
@@ -55,7 +56,7 @@ const (
 
 func (e eventKind) String() string {
 	return [...]string{"register", "inspect", "inspected", "inspect-failed", "recover", "pin", "unpin", "prefetch",
-		"pages-free", "loaded", "load-failed", "chosen", "evicted", "delete"}[e]
+		"pages-free", "no-pages", "loaded", "load-failed", "chosen", "evicted", "delete"}[e]
 }
 
 // Tier is where an adapter is read from: the nearest tier that has it.

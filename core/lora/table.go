@@ -73,6 +73,9 @@ var rows = table.New("adapter", []row{
 	{absent, onPrefetch, always, Pending, (*Pool).wait, "evict others"},
 	{pending, onPages, always, Loading, (*Pool).startLoad, "load"},
 
+	{pending, onNoPages, deleted, Unregistered, (*Pool).lackPages, "lost: no room"},
+	{pending, onNoPages, always, Absent, (*Pool).lackPages, "lost: no room"},
+
 	{loading, onLoaded, withRequests, Active, (*Pool).reportReady, "ready"},
 	{loading, onLoaded, deleted, Evicting, (*Pool).evictLoaded, "evict"},
 	{loading, onLoaded, always, Idle, (*Pool).countLoad, "—"},
@@ -111,6 +114,7 @@ type event struct {
 	from    Tier // of a load
 
 	victims []*adapter // adapters to evict for it; set by lacksRoom
+	grow    int        // pages to request for it; set by lacksRoom
 	refusal *Refusal   // set by actions that refuse
 }
 

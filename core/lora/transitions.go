@@ -26,10 +26,14 @@ func (p *Pool) canRecover(e *event) bool {
 }
 
 // lacksRoom reports whether an adapter would lack pages even if all adapters that may be evicted
-// for it were. If not, it selects the adapters to evict.
+// for it were. If not, it selects the adapters to evict, unless the pool can grow.
 func (p *Pool) lacksRoom(e *event) bool {
-	need := e.pageCount() - (p.pages.Available() + p.evictingPages - p.pendingPages)
+	need := e.pageCount() + p.shortage()
 	if need <= 0 {
+		return false
+	}
+	if e.kind != onPrefetch && p.mayGrow() {
+		e.grow = need
 		return false
 	}
 	e.victims = p.victims(need, e)
@@ -117,6 +121,10 @@ func (p *Pool) hold(e *event) {
 func (p *Pool) wait(e *event) {
 	p.pending = append(p.pending, e.a)
 	p.pendingPages += e.a.layout.Pages()
+	if e.grow > 0 {
+		p.wanted += e.grow
+		p.emit(Grow{p.wanted})
+	}
 }
 
 func (p *Pool) pinAndWait(e *event) {
@@ -139,6 +147,13 @@ func (p *Pool) leaveLine(a *adapter) {
 
 // cancelLoad cancels a load that has no pages yet.
 func (p *Pool) cancelLoad(e *event) { p.leaveLine(e.a) }
+
+// lackPages ends a load in line that gets no pages.
+func (p *Pool) lackPages(e *event) {
+	p.leaveLine(e.a)
+	p.refuseNoRoom(e)
+	p.lose(e.a, e.refusal)
+}
 
 // countLoad counts a load by its source.
 func (p *Pool) countLoad(e *event) {

@@ -26,6 +26,12 @@ type faultWorld struct {
 	requests map[string]State  // Loading: waiting; Active: got Ready
 	adapter  map[string]string // by request
 	names    int
+
+	pages  map[uint32]bool // that the pool has
+	given  []uint32        // pages that the pool gave back and that have memory
+	wanted int             // pages that the pool requested; 0: none
+	target int             // of the shrink in progress; 0: none
+	shrunk bool            // the pool has confirmed it
 }
 
 // draws is a source of random numbers.
@@ -35,6 +41,8 @@ func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "n") }
 
 const (
 	worldPages    = 10
+	mostPages     = 16
+	leastPages    = 5 // of the largest adapter
 	worldAdapters = 6
 )
 
@@ -57,11 +65,13 @@ func newWorld(t *rapid.T) *faultWorld {
 }
 
 func (w *faultWorld) newPool() {
-	var cfg Config
-	for i := range worldPages {
-		cfg.Pages = append(cfg.Pages, uint32(100-i*3))
+	if w.pages == nil {
+		w.pages = make(map[uint32]bool)
+		for i := range worldPages {
+			w.pages[uint32(100-i*3)] = true
+		}
 	}
-	w.pool = NewPool(cfg)
+	w.pool = NewPool(Config{Pages: slices.Sorted(maps.Keys(w.pages)), Grow: true})
 	for i := range worldAdapters {
 		w.pool.Register(fmt.Sprint("a", i), layoutOf(i))
 	}
@@ -82,7 +92,7 @@ func pick[T any](r draws, list *[]T) (T, bool) {
 
 // step performs a random event of normal operation.
 func (w *faultWorld) step() {
-	switch w.r.IntN(10) {
+	switch w.r.IntN(12) {
 	case 0, 1, 2:
 		w.names++
 		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
@@ -112,7 +122,53 @@ func (w *faultWorld) step() {
 		if id, ok := pick(w.r, &w.inspects); ok {
 			w.inspected(id)
 		}
+	case 10:
+		w.grow(w.r.IntN(w.wanted + 1))
+	case 11:
+		w.shrink()
 	}
+}
+
+// grow answers the request for more pages with some of them.
+func (w *faultWorld) grow(n int) {
+	if w.wanted == 0 || w.target > 0 {
+		w.pool.Retry()
+		return
+	}
+	w.wanted = 0
+	for page := uint32(0); n > 0 && len(w.pages) < mostPages; page++ {
+		if !w.pages[page] && !slices.Contains(w.given, page) {
+			w.pages[page] = true
+			n--
+		}
+	}
+	if w.r.IntN(8) == 0 {
+		w.pool.NotGranted() // the answer is late
+	}
+	w.pool.Granted(slices.Sorted(maps.Keys(w.pages)))
+}
+
+// shrink begins a shrink, asks again, or ends it: some of the pages that were given back are freed, and
+// the others are the pool's again.
+func (w *faultWorld) shrink() {
+	switch {
+	case w.target == 0:
+		w.target, w.shrunk = leastPages+w.r.IntN(worldPages-leastPages), false
+		w.pool.Shrink(w.target)
+	case w.r.IntN(2) == 0:
+		w.shrunk = false
+		w.pool.Shrink(w.target)
+	default:
+		w.endShrink(w.r.IntN(len(w.given) + 1))
+	}
+}
+
+func (w *faultWorld) endShrink(freed int) {
+	for _, page := range w.given[freed:] {
+		w.pages[page] = true
+	}
+	w.target, w.given, w.wanted = 0, nil, 0
+	w.pool.Granted(slices.Sorted(maps.Keys(w.pages)))
 }
 
 // fault injects a random fault.
@@ -195,6 +251,7 @@ func (w *faultWorld) crash() {
 	clear(w.requests)
 	clear(w.adapter)
 	w.loads, w.evicts, w.inspects = nil, nil, nil
+	w.wanted, w.target = 0, 0 // pages that were given back stay so until the end of the next shrink
 	w.newPool()
 	for id, pages := range tables {
 		if !w.pool.Recover(id, pages) {
@@ -235,7 +292,7 @@ func (w *faultWorld) loaded(l Load, err error) {
 // inspected ends an inspection. One adapter in eight is too large, and one damaged.
 func (w *faultWorld) inspected(id string) {
 	large := &Layout{}
-	large.Add(Matrix{}, (worldPages+1)*hbm.PageBytes)
+	large.Add(Matrix{}, (mostPages+1)*hbm.PageBytes)
 	var refusal *Refusal
 	switch w.r.IntN(8) {
 	case 0:
@@ -261,6 +318,23 @@ func (w *faultWorld) evicted(id string) {
 	w.pool.Evicted(id)
 }
 
+// takeBack takes pages that the pool gives back.
+func (w *faultWorld) takeBack(pages []uint32) {
+	for _, page := range pages {
+		if !w.pages[page] || w.target == 0 {
+			w.t.Fatalf("given back: page %d, which was not asked for", page)
+		}
+		for _, l := range w.loads {
+			if slices.Contains(l.Table.Pages, page) {
+				w.t.Fatalf("given back: page %d, to which %s is copied", page, l.Adapter)
+			}
+		}
+		w.content[page] = ""
+		delete(w.pages, page)
+	}
+	w.given = append(w.given, pages...)
+}
+
 // carryOut accepts the pool's actions.
 func (w *faultWorld) carryOut() {
 	for _, action := range w.pool.Actions() {
@@ -274,6 +348,15 @@ func (w *faultWorld) carryOut() {
 			w.inspects = append(w.inspects, action.Adapter)
 		case Evict:
 			w.evicts = append(w.evicts, action.Adapter)
+		case Grow:
+			w.wanted = action.Pages
+		case GiveBack:
+			w.takeBack(action.Pages)
+		case Shrunk:
+			if w.shrunk || len(w.pages) > w.target {
+				w.t.Fatalf("shrunk: confirmed twice, or with %d pages of %d", len(w.pages), w.target)
+			}
+			w.shrunk = true
 		case Ready:
 			if w.requests[action.Request] == Loading {
 				w.requests[action.Request] = Active

@@ -28,7 +28,7 @@ type arena struct {
 
 func newArena(t testing.TB, device cuda.Device, model string) *arena {
 	t.Helper()
-	a, err := engine.NewAdapterMemory(device, 16)
+	a, err := engine.NewAdapterMemory(device, 16, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ type AdapterCache struct {
 	layout string
 	limits engine.Limits
 	info   cuda.Info
+	least  int // pages that always stay
 
 	mu       sync.Mutex
 	resident map[string]ResidentAdapter
@@ -174,8 +175,17 @@ func (s *AdapterCache) Held() []ResidentAdapter {
 	return all
 }
 
-// Pages returns the numbers of all pages.
+// Pages returns the numbers of all pages, without those that were given back.
 func (s *AdapterCache) Pages() []uint32 { return s.memory.PageNumbers() }
+
+// MinPages returns the number of pages that are never asked back.
+func (s *AdapterCache) MinPages() int { return s.least }
+
+// GiveBack gives back pages that no adapter is in. The store may free them.
+func (s *AdapterCache) GiveBack(pages []uint32) { s.memory.GiveBack(pages) }
+
+// TakeBack takes back the pages that were given back and are not freed.
+func (s *AdapterCache) TakeBack() { s.memory.TakeBack() }
 
 // close waits for copies in progress and frees the device memory.
 func (s *AdapterCache) close() error {

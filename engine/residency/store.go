@@ -24,6 +24,7 @@ type Loaded struct {
 	Digests      engine.Digests
 	Info         engine.ModelInfo
 	KVBlockBytes int64
+	AdapterMin   int           // of AdapterPages, those that always stay
 	From         Origin        // of its weights
 	Canary       verify.Record // of its weights; without tokens: none has run
 }
@@ -144,7 +145,7 @@ func (s *Store) lease(spec engine.LoadSpec, c *copied) (*model, error) {
 		m.arena.MaxBlocks = spec.KVBlocks
 	}
 	if spec.AdapterPages > 0 {
-		if err := s.leaseAdapters(m, spec.AdapterPages); err != nil {
+		if err := s.leaseAdapters(m, spec.AdapterPages, spec.AdapterPages); err != nil {
 			return nil, errors.Join(err, memory.free())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 var (
 	adapterHeld    = adapterMetric("held", "Adapters on the GPU of a replica.")
 	adapterPages   = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
+	adapterLeast   = adapterMetric("pages_min", "Of the pages for adapters, those that are never taken back.")
 	adapterAwaited = adapterMetric("awaited",
 		"Sequences and pins of the operator that wait for their adapter.")
 	adapterHits  = adapterMetric("hits_total", "Sequences whose adapter was on the GPU when they arrived.")
@@ -18,7 +19,7 @@ var (
 	adapterEvictions = adapterMetric("evictions_total", "Adapters evicted from a GPU.")
 	adapterFailures  = adapterMetric("load_failures_total", "Loads that failed; the log says why.")
 	adapterMetrics   = []*prometheus.Desc{
-		adapterHeld, adapterPages, adapterAwaited, adapterHits, adapterLoads, adapterPrefetch,
+		adapterHeld, adapterPages, adapterLeast, adapterAwaited, adapterHits, adapterLoads, adapterPrefetch,
 		adapterEvictions, adapterFailures,
 	}
 )
@@ -46,6 +47,7 @@ func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaSt
 		value(adapterHeld, prometheus.GaugeValue, float64(held))
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPagesFree()), "free")
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPages()-c.GetPagesFree()), "used")
+		value(adapterLeast, prometheus.GaugeValue, float64(c.GetPagesMin()))
 		value(adapterAwaited, prometheus.GaugeValue, float64(r.GetAdaptersAwaited()))
 		value(adapterLoads, prometheus.CounterValue, float64(c.GetReads()), "disk")
 		value(adapterLoads, prometheus.CounterValue, float64(c.GetHostLoads()), "dram")

@@ -157,6 +157,12 @@ func (c *cluster) restlessDevice(n *Node, i int, leased leases, report func(stri
 		}
 	}
 	for _, m := range n.gpus.Models()[i].Held() {
+		for _, l := range s.GetLeases() {
+			if l.GetOwner() == m.Lease && l.GetKind() == "adapters" && int(l.GetPages()) != m.AdapterPages {
+				report("%s: %d adapter pages are leased to %s, which has %d", where, l.GetPages(), m.Lease,
+					m.AdapterPages)
+			}
+		}
 		kv := m.KVBlockBytes * int64(m.KVBlocks)
 		one := (m.Info.ContextTokens + m.BlockTokens - 1) / m.BlockTokens
 		if standby := leased[where+"/"+m.Lease] == messages.Level_LEVEL_STANDBY; standby && m.KVBlocks > one {

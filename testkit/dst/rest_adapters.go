@@ -1,6 +1,8 @@
 package dst
 
 import (
+	"slices"
+
 	"troupe/core/hbm"
 	"troupe/messages"
 )
@@ -38,8 +40,8 @@ func (c *cluster) restlessAdapters(r placed, s *messages.ReplicaStatus, report f
 // host memory for a block.
 const blockCopiers = 4
 
-// restlessMemory checks the memory of adapters of a device: each page holds one adapter, and the
-// allocated host memory holds images of the host cache, or a block of an actor that copies blocks.
+// restlessMemory checks the memory of adapters of a device: each page holds one adapter, none that was given
+// back is left, and the allocated host memory holds images of the host cache, or a block of an actor that copies blocks.
 func (c *cluster) restlessMemory(n *Node, i int, where string, report func(string, ...any)) {
 	models := n.gpus.Models()[i]
 	for _, l := range models.Held() {
@@ -47,13 +49,21 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 		if err != nil {
 			continue // none was needed
 		}
+		pages := cache.Pages()
+		if len(pages) != l.AdapterPages || len(pages) < l.AdapterMin {
+			report("%s: %s uses %d of %d adapter pages, at least %d", where, l.Lease, len(pages), l.AdapterPages,
+				l.AdapterMin)
+		}
 		holder := make(map[uint32]string)
 		for _, a := range cache.Held() {
 			for _, page := range a.Pages {
 				if holder[page] != "" {
-					report("%s: page %d of %s belongs to adapters %s and %s", where, page, l.Lease, holder[page], a.Key)
+					report("%s: page %d of %s belongs to adapters %s and %s", where, page, l.Lease, holder[page],
+						a.Key)
 				}
-				holder[page] = a.Key
+				if holder[page] = a.Key; !slices.Contains(pages, page) {
+					report("%s: page %d of adapter %s is not a page of %s", where, page, a.Key, l.Lease)
+				}
 			}
 			if int64(len(a.Pages))*hbm.PageBytes < a.File.Layout.Bytes() {
 				report("%s: adapter %s of %s has %d pages", where, a.Key, l.Lease, len(a.Pages))

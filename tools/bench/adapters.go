@@ -121,7 +121,7 @@ func newAdapterLoad(dir string) (l *adapterLoad, err error) {
 	for page := range uint32(l.file.Layout.Pages()) {
 		l.pages = append(l.pages, page*7%61) // not in order
 	}
-	if l.memory, err = engine.NewAdapterMemory(l.device, 64); err != nil {
+	if l.memory, err = engine.NewAdapterMemory(l.device, 64, 64); err != nil {
 		return nil, err
 	}
 	if l.staged, err = l.memory.Stage(context.Background(), l.file); err != nil {

@@ -119,7 +119,7 @@ func newStepper(mode llama.LoRAMode) (_ *stepper, err error) {
 	if s.engine, err = h.Open("bench"); err != nil {
 		return nil, err
 	}
-	if s.memory, err = engine.NewAdapterMemory(s.device, 128); err != nil {
+	if s.memory, err = engine.NewAdapterMemory(s.device, 128, 128); err != nil {
 		return nil, err
 	}
 	pages := lora.NewPages(s.memory.PageNumbers())

@@ -213,7 +213,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 	n := &testNode{name: name, known: map[uint32][]byte{}}
 	n.gpu = testkit.NewPeer(c.t, c.sys, name+"-gpu", func(m proto.Message) proto.Message {
 		if lease, ok := m.(*messages.LeaseAdapters); ok {
-			l, err := holder.LeaseAdapters(name, 2)
+			l, err := holder.LeaseAdapters(name, 2, 2)
 			if err != nil {
 				c.t.Error(err)
 			}
