@@ -76,6 +76,13 @@ func (w *wires) Drop(t *messages.BulkTicket) {
 	delete(w.sizes, t.GetTransfer())
 }
 
+// open returns the number of transfers that are expected.
+func (w *wires) open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sizes)
+}
+
 func (w *wire) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
 	read func(uint32, []byte) (int, error)) error {
 	for _, i := range indices {
@@ -186,6 +193,9 @@ func loadFromOtherNode(t *testing.T) {
 			t.Errorf("again from %s", source)
 		}
 		n.park()
+	}
+	if open := w.open(); open != 0 {
+		t.Errorf("%d transfers are still expected", open)
 	}
 }
 

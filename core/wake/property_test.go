@@ -118,7 +118,7 @@ func (w *world) count(model string) (n int) {
 
 // do carries out the effects of an event: id was asked for, as a new request r unless r is nil.
 func (w *world) do(effects []Effect, id string, r *Request) {
-	confirmed := false
+	confirmed, answered := false, false
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Confirm:
@@ -130,6 +130,7 @@ func (w *world) do(effects []Effect, id string, r *Request) {
 				w.waiting[id] = *r
 			}
 		case Refuse:
+			answered = answered || e.Request.ID == id
 			w.refused(e)
 		case Drop:
 			if w.now.Sub(w.asked[e.ID]) < 3*time.Second {
@@ -145,6 +146,9 @@ func (w *world) do(effects []Effect, id string, r *Request) {
 			}
 			w.reported[e.Model], w.at[e.Model] = e.Waiting, w.now
 		}
+	}
+	if id != "" && confirmed == answered {
+		w.Fatalf("answered: %s is confirmed: %v, and refused: %v", id, confirmed, answered)
 	}
 	if _, waits := w.waiting[id]; id != "" && waits != confirmed {
 		w.Fatalf("answered: %s waits: %v, confirmed: %v", id, waits, confirmed)

@@ -100,8 +100,11 @@ func cell(row ast.Expr, fields []string, name string) ast.Expr {
 	return nil
 }
 
+// noGuards are the names of guards that always hold.
+var noGuards = []string{"nil", "always", "pinAlways", "anyTime", "anyRecord"}
+
 func always(guard string) bool {
-	return guard == "always" || guard == "nil" || strings.HasSuffix(guard, "{}")
+	return slices.Contains(noGuards, guard) || strings.HasSuffix(guard, "{}")
 }
 
 func unchanged(state string) bool {
