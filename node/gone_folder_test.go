@@ -92,6 +92,10 @@ func TestGoneFolderIsNoFault(t *testing.T) {
 			if detail := modelOf(t, conn).GetDetail(); !strings.Contains(detail, "put the folder back") {
 				t.Error(detail)
 			}
+			if err := os.Rename(dir+".gone", dir); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, "a model without a fault", func() bool { return !degraded() })
 			continue
 		}
 		waitFor(t, "the event", func() bool {

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"slices"
 	"testing"
 
 	"troupe/messages"
@@ -21,7 +22,11 @@ func TestPlacedNearWeights(t *testing.T) {
 	answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain", `{"name": "a"}`)
 	answer[messages.ParkModelResponse](t, conn, "troupe.v1.models.park", `{"name": "kjv"}`)
 	waitFor(t, "the model to be parked", func() bool {
-		return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_PARKED
+		all := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", `{}`).GetNodes()
+		b := all[len(all)-1]
+		return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_PARKED &&
+			len(b.GetHostCache().GetImages()) == 1 &&
+			!slices.ContainsFunc(b.GetGpus(), func(g *messages.GpuStatus) bool { return len(g.GetWeights()) > 0 })
 	})
 	answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)
 	waitFor(t, "the replica placed near the weights", func() bool {

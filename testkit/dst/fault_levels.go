@@ -152,6 +152,18 @@ func (c *cluster) park(f Fault, later func(func())) {
 	}
 }
 
+// activateForGood activates the models that a fault has put on standby for good, and reports whether there
+// are any. Requests for them that have begun wait until then.
+func (c *cluster) activateForGood() (any bool) {
+	for _, f := range c.result.Faults {
+		if f.Kind == Standby && f.Count == 0 && f.For == 0 {
+			c.setLevel(f, messages.Level_LEVEL_ACTIVE)
+			any = true
+		}
+	}
+	return any
+}
+
 // setLevel stores a level. The level of a replica counts more than that of its model.
 func (c *cluster) setLevel(f Fault, level messages.Level) {
 	c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {

@@ -40,8 +40,9 @@ func (c *cluster) restlessAdapters(r placed, s *messages.ReplicaStatus, report f
 // host memory for a block.
 const blockCopiers = 4
 
-// restlessMemory checks the memory of adapters of a device: each page holds one adapter, none that was given
-// back is left, and the allocated host memory holds images of the host cache, or a block of an actor that copies blocks.
+// restlessMemory checks the memory of adapters of a device: each page holds one adapter, and none that was
+// given back is left. The allocated host memory holds images of the host cache, or a block of an actor that
+// copies blocks.
 func (c *cluster) restlessMemory(n *Node, i int, where string, report func(string, ...any)) {
 	models := n.gpus.Models()[i]
 	for _, l := range models.Held() {

@@ -156,6 +156,9 @@ func Run(o Options) Result {
 	c.endFaults()
 	faultless := time.Now()
 	w.Run(settle, c.allEnded)
+	if !c.allEnded() && c.activateForGood() {
+		w.Run(settle, c.allEnded)
+	}
 	c.check()
 	c.checkRest()
 	c.checkLivelock()
