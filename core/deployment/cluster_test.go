@@ -186,7 +186,7 @@ func (c *cluster) answer(e Effect) {
 		for _, at := range e.GPUs {
 			c.gpu(at)
 		}
-		c.handle(PlaceTimeout{e.Replica})
+		c.handle(PlaceTimeout{e.Replica, e.Number})
 	case SurveyGPUs:
 		for _, at := range e.GPUs {
 			c.gpu(at)

@@ -25,6 +25,7 @@ type (
 	// Placing has no other effect, so the choice of the GPU is hidden behind Place.
 	Place struct {
 		Replica string
+		Number  uint64 // of this attempt; its PlaceTimeout has the same
 		GPUs    []Location
 	}
 

@@ -50,8 +50,11 @@ type (
 	// GPUReport answers AskGPU, Place and SurveyGPUs.
 	GPUReport struct{ GPU GPU }
 
-	// PlaceTimeout ends the wait for the answers to Place.
-	PlaceTimeout struct{ Replica string }
+	// PlaceTimeout ends the wait for the answers to the Place of the same number.
+	PlaceTimeout struct {
+		Replica string
+		Number  uint64
+	}
 
 	// SurveyTimeout ends the wait for the answers to SurveyGPUs.
 	SurveyTimeout struct{}

@@ -85,9 +85,10 @@ func (d *Deployment) answerPlace(g *GPU, now time.Time) {
 	}
 }
 
-// onPlaceTimeout places a replica without the GPUs that have not answered.
+// onPlaceTimeout places a replica without the GPUs that have not answered. It ignores the timeout of an
+// earlier attempt, or of an earlier replica with this name.
 func (d *Deployment) onPlaceTimeout(e PlaceTimeout, now time.Time) {
-	if r := d.replicas[e.Replica]; r != nil && r.phase == Placing {
+	if r := d.replicas[e.Replica]; r != nil && r.phase == Placing && r.placement == e.Number {
 		d.choose(r, now)
 	}
 }

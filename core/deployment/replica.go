@@ -52,6 +52,7 @@ type replica struct {
 	actor      Ref
 	report     *Report           // the last one; nil: none yet
 	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
+	placement  uint64            // number of the last attempt to place it
 	migrating  string            // id of the MigrateSequences in flight
 	requests   int               // number of MigrateSequences so far
 	preemption *preemption       // nil: it is not preempted
@@ -115,7 +116,9 @@ func (d *Deployment) command(r *replica, now time.Time) {
 	switch r.phase {
 	case Placing:
 		r.answers = make(map[Location]*GPU)
-		d.emit(Place{name, d.gpus(r.answers)})
+		d.placements++
+		r.placement = d.placements
+		d.emit(Place{name, r.placement, d.gpus(r.answers)})
 	case Starting:
 		d.emit(StartReplica{r.spec})
 	case Loading:

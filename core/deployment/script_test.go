@@ -26,7 +26,8 @@ const need = 8 << 20 // bytes per replica in scripts
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [near=folder|image|host] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
-//	place M, survey           their time for answers is over
+//	place M [number=N], survey
+//	                          their time for answers is over; N: of an earlier placement
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N] [stored=N], scaled
 //	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, freed-earlier M, recorded
@@ -131,7 +132,11 @@ func (s *scripted) event(l line) Event {
 	case "gpu":
 		return GPUReport{gpuReport(l)}
 	case "place":
-		return PlaceTimeout{first}
+		number := uint64(l.number("number"))
+		if r := s.d.replicas[first]; number == 0 && r != nil {
+			number = r.placement
+		}
+		return PlaceTimeout{first, number}
 	case "survey":
 		return SurveyTimeout{}
 	case "report":

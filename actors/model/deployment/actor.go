@@ -85,6 +85,7 @@ type (
 	placementTimeout struct {
 		incarnation uint64
 		replica     string
+		number      uint64
 	}
 	surveyTimeout struct{ incarnation uint64 }
 	preemptTimer  struct {
@@ -209,7 +210,7 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 
 func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
 	if msg.incarnation == d.incarnation {
-		d.handle(ctx, core.PlaceTimeout{Replica: msg.replica})
+		d.handle(ctx, core.PlaceTimeout{Replica: msg.replica, Number: msg.number})
 	}
 }
 

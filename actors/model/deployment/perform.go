@@ -27,7 +27,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			d.askGPUs(ctx, &messages.GetGpu{
 				RequestId: e.Replica, Path: d.spec.GetPath(), RevisionDigest: d.spec.GetRevisionDigest(),
 			}, e.GPUs...)
-			supervise.After(ctx, gpuReplyTimeout, &placementTimeout{d.incarnation, e.Replica})
+			supervise.After(ctx, gpuReplyTimeout, &placementTimeout{d.incarnation, e.Replica, e.Number})
 		case core.SurveyGPUs:
 			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.GPUs...)
 			supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
