@@ -92,7 +92,8 @@ func TestAdaptersMakeRoom(t *testing.T) {
 func TestAdapterMetrics(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		withAdapterPages(1)(c)
-		c.Deployments[0].MaxSequences = new(uint32(64)) // KV blocks take all memory
+		c.Devices = []host.Config{{MemoryBytes: 42 << 20}} // all of which the replica needs
+		c.Deployments[0].KvBlocks = new(uint32(512))
 		c.WeightsHostBytes = 64 << 20
 	})
 	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {
