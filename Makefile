@@ -132,7 +132,7 @@ rounds: ## park and activate a model ROUNDS (1000) times, and check that nothing
 
 SHARING := switching wake residency preempt replica turns hostcache deployment session
 INTERLEAVINGS ?= 1000000
-interleavings: ## check the invariants of the machines of sharing in INTERLEAVINGS (1,000,000) random runs
+interleavings: ## check the state machines that share GPUs and models in INTERLEAVINGS (1,000,000) random runs
 	go test -count=1 -timeout 0 -p 1 -run '^TestInvariants$$' $(SHARING:%=./core/%) \
 	  -rapid.checks=$$(( ($(INTERLEAVINGS) + $(words $(SHARING)) - 1) / $(words $(SHARING)) ))
 

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Gates has the gates of the restores of one lease, by the numbers that messages carry. The thread that
-// copies blocks puts them there, and the thread that runs steps passes them, layer by layer: a message for
-// each layer would cost more than it delays. It is safe for concurrent use.
+// Gates holds the gates of the restores of one lease, by the numbers that messages carry. The thread that
+// copies blocks puts them there, and the thread that runs steps passes them, layer by layer: a message for each
+// layer would cost more than it delays. It is safe for concurrent use.
 type Gates struct {
 	mu  sync.Mutex
 	all map[uint64]Gate

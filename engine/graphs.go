@@ -5,9 +5,9 @@ import "context"
 // GraphEngine is an Engine that can capture steps as graphs, which the device launches as a whole.
 type GraphEngine interface {
 	Engine
-	// CaptureGraphs replaces the graphs of the engine. It captures none if they are no gain on its
-	// device. If it fails, the engine has none and gives back what they took; its steps run as
-	// without graphs, unless the device is lost.
+	// CaptureGraphs replaces the graphs of the engine. It captures none if graphs make steps no faster on its
+	// device. If it fails, the engine has no graphs and frees what they used; its steps run without graphs,
+	// unless the device is lost.
 	CaptureGraphs(ctx context.Context) (Graphs, error)
 }
 

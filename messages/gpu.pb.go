@@ -900,7 +900,7 @@ func (x *AdapterReport) GetAttempt() uint64 {
 }
 
 // ShrinkAdapters (command, from the gpu actor to an adapter pool) asks it to give back pages until it has
-// a number. It is repeated until it is answered. A GrowAdapters ends it.
+// the given number. It is repeated until it is answered. A GrowAdapters ends it.
 type ShrinkAdapters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -1016,7 +1016,7 @@ func (x *AdaptersShrunk) GetAttempt() uint64 {
 }
 
 // GrowAdapters (event, from the gpu actor to an adapter pool) is the number of pages that the lease has
-// after they were changed, or if they are not.
+// after a change of the number, or after a refused one.
 type GrowAdapters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -2142,7 +2142,7 @@ func (*SwitchGpuResult_Begun) isSwitchGpuResult_Outcome() {}
 func (*SwitchGpuResult_Refused) isSwitchGpuResult_Outcome() {}
 
 // OverruleSwitch (command) ends a switch: since it began, another level was stored for one of its
-// replicas, which may not have received either of them. It has no effect on another switch.
+// replicas, which may not have received either level. It has no effect on another switch.
 type OverruleSwitch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

@@ -11,8 +11,8 @@ import (
 	"troupe/node"
 )
 
-// TestDeployGoneFolder deploys a model again whose folder is gone. The node has an image of the deployed
-// revision, which stays deployed, though an image of other files that the folder had was used later.
+// TestDeployGoneFolder redeploys a model whose folder is gone. The node has an image of the deployed revision,
+// which stays deployed, though an image of other files that the folder had was used later.
 func TestDeployGoneFolder(t *testing.T) {
 	dir := copyOfModel(t)
 	n := start(t, func(c *node.Config) { c.Deployments[0].Path, c.WeightsHostBytes = dir, 64<<20 })

@@ -79,7 +79,7 @@ func deleteFolder(t *testing.T, n *node.Node, dir string) (want string) {
 	return want
 }
 
-// scaleOut wants a second replica, and waits until replicas serve at two places.
+// scaleOut requests a second replica, and waits until replicas serve at two places.
 func scaleOut(t *testing.T, n *node.Node) {
 	t.Helper()
 	answer[messages.ScaleModelResponse](t, connect(t, n), "troupe.v1.models.scale",

@@ -107,7 +107,7 @@ type device struct {
 	lastSwitch *messages.GpuSwitch     // in progress, or the last one; nil: none
 	images     map[string]imageRequest // of the host cache, by request
 	asked      uint64                  // number of the last of them
-	seekers    map[uint64]*actor.PID   // who asked where the node has weights, by number
+	seekers    map[uint64]*actor.PID   // that asked where the node has weights, by number
 	sought     uint64                  // number of the last of them
 }
 

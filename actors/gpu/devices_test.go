@@ -271,8 +271,8 @@ func TestWeightsAreNotEvictedUnderReader(t *testing.T) {
 	}
 }
 
-// TestNextDeviceGoesOn loses the device that is read in the middle, by command or because its memory is needed
-// for too long, or breaks the copies from it. The next device has the rest.
+// TestNextDeviceGoesOn loses the source device in the middle of a load, by command or because its memory is
+// needed for too long, or breaks the copies from it. The next device delivers the rest.
 func TestNextDeviceGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		stop func(*devices)

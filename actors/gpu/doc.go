@@ -46,9 +46,9 @@
 // # Adapters
 //
 // The pages of an adapter pool grow and shrink like KV memory. A pool that lacks pages reports that, and
-// GrowAdapters answers it, after a job has added free pages if there are any. A load that is short of
-// memory has pools give back pages beyond their minimum (ShrinkAdapters). Models frees only pages that were
-// given back there, so neither a crash of the pool nor of this actor frees a page in use, or loses one.
+// GrowAdapters answers it, after a job has added free pages if there are any. A load that is short of memory
+// makes pools give back pages beyond their minimum (ShrinkAdapters). Models frees only pages that were given
+// back there, so neither a crash of the pool nor of this actor frees a page in use, or loses one.
 //
 // # Turns
 //

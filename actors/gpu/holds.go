@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// holdsTimeout is how long the answer to GetGpu waits for what the node has of a model, which may need a
-// look into its folder.
+// holdsTimeout is how long the answer to GetGpu waits to learn where the node has the weights of a model, which
+// may require reading its folder.
 const holdsTimeout = 200 * time.Millisecond
 
 // sought is a request for the status that waits until it is known where the node has some weights.

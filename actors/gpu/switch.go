@@ -75,7 +75,7 @@ func (d *device) followSwitch(ctx actor.Context) {
 	}
 }
 
-// keepLoad keeps how the weights of a lease were loaded, for the metrics of a switch.
+// keepLoad records how the weights of a lease were loaded, for the metrics of a switch.
 func (d *device) keepLoad(ctx actor.Context, e core.AnswerLoad) {
 	if m := e.Model; !e.Adopted && !e.Shared {
 		d.loads[m.Lease] = switching.Load{At: supervise.Now(ctx), Source: m.From, Why: m.FromWhy,
@@ -161,7 +161,8 @@ func graphsText(s switching.Start) string {
 	return fmt.Sprintf(" with %v for %d graphs", s.Graph, s.Graphs)
 }
 
-// verifiedAfterSwitch notes how long the check of the replica took that the last switch has activated.
+// verifiedAfterSwitch records how long the check after standby took on the replica that the last switch
+// activated.
 func (d *device) verifiedAfterSwitch(msg *messages.KVReport) {
 	s := d.lastSwitch
 	m := s.GetMetrics()

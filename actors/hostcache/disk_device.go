@@ -16,8 +16,8 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// writeLoaded writes the next weights on a device to the disk that have no image: those of a model that does
-// not fit into host memory. It returns what is on the devices.
+// writeLoaded writes to the disk the next weights on a device that have no image, because they do not fit into
+// host memory. It returns what is on the devices.
 func (c *cache) writeLoaded(ctx actor.Context) map[core.Key]bool {
 	all := make(map[core.Key]bool)
 	if c.Devices == nil {
@@ -76,7 +76,7 @@ func (c *cache) parkOnDisk(ctx actor.Context, w waitingUse, key core.Key, answer
 		c.touch(ctx, key)
 	case core.Absent:
 		c.fillOnDisk(ctx, w, key, answer)
-	default: // the file is about to go
+	default: // the file is about to be removed
 	}
 	return false
 }

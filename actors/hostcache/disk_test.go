@@ -307,8 +307,8 @@ func noRoomToPark(t *testing.T) {
 	f.onDisk(0)
 }
 
-// TestParkedOnDiskIsPinned checks that the image of a parked model makes no room for another one, over a
-// restart too, until the model is activated.
+// TestParkedOnDiskIsPinned checks that the image of a parked model is not evicted for another one, even after a
+// restart, until the model is activated.
 func TestParkedOnDiskIsPinned(t *testing.T) { synctest.Test(t, parkedOnDiskIsPinned) }
 
 func parkedOnDiskIsPinned(t *testing.T) {

@@ -28,8 +28,8 @@ func (w *warnings) String() string {
 	return w.all.String()
 }
 
-// TestFreedImageStaysForItsLoad makes the host cache drop a damaged image that a load uses of which the
-// actor does not know. The load frees the memory when it ends, and that is not logged as a failure.
+// TestFreedImageStaysForItsLoad makes the host cache drop a damaged image that is used by a load unknown to the
+// actor. The load frees the memory when it ends, and that is not logged as a failure.
 func TestFreedImageStaysForItsLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1<<20, nil, nil)

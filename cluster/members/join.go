@@ -27,7 +27,7 @@ func (m *Members) Join(ctx context.Context, address string) error {
 	if err := m.join(ctx, address); err != nil {
 		return err
 	}
-	m.renewNow() // after writeMu is unlocked: whether the renewal has to wait for it must not depend on speed
+	m.renewNow() // after writeMu is unlocked: timing must not decide whether the renewal waits for it
 	return nil
 }
 

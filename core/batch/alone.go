@@ -1,8 +1,9 @@
 package batch
 
 // PlanAlone plans a step of one waiting sequence without an adapter, before all others and without them. The
-// sequence needs no place, because the running ones are not in the step; for its blocks it may preempt others,
-// which the step names even if it is not planned. Drop the sequence before the next plan.
+// sequence needs no place in the batch, because the running ones are not in the step. PlanAlone may preempt
+// others for its blocks; they are listed in the step even if nothing is planned. Drop the sequence before the
+// next plan.
 func (s *Scheduler) PlanAlone(id string) (step Step, planned bool) {
 	seq, ok := s.byID[id]
 	if !ok || seq.state != Waiting || seq.held || seq.Adapter != "" || seq.left() > s.limits.StepTokens {

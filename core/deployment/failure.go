@@ -30,7 +30,7 @@ type Failure struct {
 	Memory     Memory        // with NoMemory
 
 	unplaced bool // no GPU had room
-	later    bool // with unplaced: one that is avoided for a while has room
+	later    bool // with unplaced: a GPU that is avoided for a while has room
 	avoided  bool // a replica kept exiting on a GPU, which is avoided; another one may have room
 }
 

@@ -31,9 +31,9 @@ func (d *Deployment) checkRevision(r *replica, now time.Time) {
 	}
 }
 
-// foundStaleLease stops a replica that found the files of an earlier deployment in the lease of a replica
-// that exited, and reports whether it did. That is no failure: its lease is released, and another replica
-// loads the files of now.
+// foundStaleLease stops a replica that found the files of an earlier deployment in the lease of a replica that
+// exited, and reports whether it did. That is no failure: its lease is released, and another replica loads the
+// current files.
 func (d *Deployment) foundStaleLease(r *replica, now time.Time) bool {
 	name := r.spec.Name
 	if at, left := d.lastPlacement[name]; !left || at != r.spec.At || !d.fire(r, failed, none, now) {

@@ -135,9 +135,9 @@ func (d *Deployment) standbyDetail() string {
 	return strings.Join(parts, "; ")
 }
 
-// mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
-// wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
-// one is starting, or leaves and makes room, or a GPU with room is avoided for a while, or a node is awaited.
+// mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests wait: a
+// GPU is quarantined or avoided, and another one may have room; a replica lacks a GPU, and another replica is
+// starting, or leaves and makes room; a GPU with room is avoided for a while; or a node is awaited.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
 	for _, r := range d.replicas {

@@ -139,12 +139,12 @@
 //	               leased, changing                                   same        —
 //	closed         none, leased                                       none        —
 //
-// A pool gets pages first come, first served, after a second without other demand for memory. It gets
-// none of those that KV memory may claim: what replicas lack of their guaranteed shares, and all of them
-// of the KV reserve. Pages are taken back from replicas of low priority first, and of one priority before
-// KV blocks; those with adapters in use after KV blocks. An AskPool is repeated every 0.5 s, for 4.5 s. A
-// pool gives back pages as its adapters become idle. What it has given back is freed when it confirms the
-// AskPool, or when the time has passed.
+// A pool gets pages first come, first served, after a second without other demand for memory. It gets none that
+// KV memory may claim: those that replicas lack of their guaranteed shares, or that all of them together lack
+// of the KV reserve. Pages are taken back from replicas of low priority first. Within one priority, pages
+// without adapters in use are taken before KV blocks, and the others after them. An AskPool is repeated every
+// 0.5 s, for 4.5 s. A pool gives back pages as its adapters become idle. What it has given back is freed when
+// it confirms the AskPool, or when the time has passed.
 //
 // The lease raises opened when it becomes resident, and leaving and closed before and after its
 // memory is freed. In turn, KV and adapter memory raise settled for the lease when a change of the

@@ -51,11 +51,11 @@
 //
 // # Adapters
 //
-// Images of adapters have names, since the content of an adapter is not known either before it is read:
-// a load finds an image by name, and one that finds it being filled waits (await) until it is not, and
-// asks again. Two names of one content have one image. A name belongs to one image; it ends with the
-// image, when the image is revoked, and when it is forgotten, since its adapter was deleted. With its
-// last name an image is revoked.
+// Images of adapters have names, since the content of an adapter is not known before it is read either. A load
+// finds an image by its name. If the image is being filled, the load waits (await) until that has ended, and
+// asks again. Two names of one content have one image. A name belongs to one image. It ends when the image is
+// freed or revoked, or when it is forgotten because its adapter was deleted. An image that loses its last name
+// is revoked.
 //
 // # Eviction
 //

@@ -1,31 +1,31 @@
 // Package loadsource chooses the source that weights are loaded from, by measured time.
 //
-// Speeds keeps, for each Path, the bytes per second of its last five loads. A path is a kind of source with
-// what its speed depends on: the two devices of a peer copy, the other node, the disk of an image or a folder,
-// the device that the host cache is copied to. The speed of a path is the median of these loads, the faster
-// one of the two in the middle, so that one load that something held up changes nothing.
+// Speeds keeps, for each Path, the bytes per second of its last five loads. A path is a kind of source together
+// with what its speed depends on: the two devices of a peer copy, the other node, the disk of an image or a
+// folder, the device that the host cache is copied to. The speed of a path is the median of these loads (of an
+// even number, the faster of the two in the middle), so that a single slow load changes nothing.
 //
 // The expected time of a load from a source is
 //
 //	time = bytes / speed of its path
 //
-// It has no fixed cost: other devices and nodes are asked for their weights before the choice, so that the
-// cost of asking is paid whichever is chosen.
+// There is no fixed cost: other devices and nodes are asked for their weights before the choice, so asking
+// costs the same whichever source is chosen.
 //
 // # Paths that were not measured
 //
-// They have the speed that their kind is assumed to have, which gives the default order: host cache, another
-// device, image on disk, folder, another node, device of another node. Two things limit an assumption. All
-// weights but those of a device that is reached directly pass through the same host memory as those of the
-// host cache, so that no other path is assumed to be faster than the measured host cache. A device that is
-// reached directly does not use that link, and is assumed to be at least twice as fast: so it is tried once,
-// and measured. One that is not has half the assumed speed.
+// Such a path has the assumed speed of its kind. The assumed speeds give the default order: host cache, another
+// device, image on disk, folder, another node, device of another node. Two rules adjust assumed speeds. All
+// weights but those of a device that is reached directly pass through host memory, as those of the host cache
+// do, so no other path is assumed to be faster than the measured host cache. A device that is reached directly
+// does not use that link, and is assumed to be at least twice as fast, so that it is tried once and measured. A
+// device that is not reached directly has half the assumed speed.
 //
 // # Order
 //
-// Rank puts sources in order by their expected times, the shortest first. Times count in steps of Resolution,
-// since two loads of the same weights differ by as much; sources that need equally many are in the default
-// order of their kinds, then the faster one first, then as the caller has them. Suspected sources are left out.
+// Rank puts sources in order by their expected times, the shortest first. Times are compared in steps of
+// Resolution, since two loads of the same weights differ by as much. Sources with equal times are in the
+// default order of their kinds, then by speed, then in the order of the caller. Suspected sources are left out.
 // The reason that Rank returns has the figures of the first four.
 //
 // Floor is the least time of a load: its bytes over the slower one of link and source, at the best speeds that

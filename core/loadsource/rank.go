@@ -33,7 +33,7 @@ func (s *Speeds) Expected(c Candidate, bytes int64) time.Duration {
 	return timeOf(bytes, v)
 }
 
-// longest is the most that is expected of a source, however slow.
+// longest bounds the expected time of a source.
 const longest = 1000 * time.Hour
 
 func timeOf(bytes int64, perSecond float64) time.Duration {

@@ -38,8 +38,8 @@ type Path struct {
 	To   string // the device of the node that is loaded to
 }
 
-// key returns what tells apart paths of different speed. What comes over a disk or a network is not faster on
-// another device.
+// key returns the parts of a path on which its speed depends. The speed over a disk or a network does not
+// depend on the device.
 func (p Path) key() Path {
 	if p.Kind != Host && p.Kind != Device {
 		p.To = ""

@@ -74,8 +74,8 @@
 //
 // # Pages of a Pool
 //
-// The number of pages changes while the pool serves. A pin that would have others evicted, or be refused,
-// makes the pool request the missing pages first (Grow), and its load waits in line for them. If fewer are
+// The number of pages changes while the pool serves. If a pin would evict adapters or be refused, the pool
+// first requests the missing pages (Grow), and the load of the pin waits in line for them. If fewer are
 // granted, adapters are evicted for the rest; if that does not suffice, the last loads in line are lost with no
 // room. After a refusal no pages are requested until Retry.
 //

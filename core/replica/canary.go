@@ -23,9 +23,9 @@ type Canary struct {
 	Known    bool
 }
 
-// canaryDue reports whether the replica has been idle for so long that it sends itself a canary, or a check
-// waits for an idle replica or is overdue: a request for one token through its queue and its engine. A canary runs
-// alone in its step, so its token depends on nothing else.
+// canaryDue reports whether the replica is to send itself a canary: it has been idle for long enough, or a
+// check waits for an idle replica or is overdue. A canary is a request for one token through the queue and the
+// engine. It runs alone in its step, so its token depends on nothing else.
 func (m *Machine) canaryDue(e *event) bool {
 	if m.cfg.Watch.Canary == 0 || m.state != Serving || !m.MayPlan() {
 		return false

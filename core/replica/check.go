@@ -12,8 +12,8 @@ import (
 // Answer is what a canary gave at the first load of the same files, on the same kind of device.
 type Answer struct{ Prompt, Tokens []uint32 }
 
-// checkWithin is how long a check waits for an idle replica. From then on, every second step is one of the check
-// until it has passed: on a replica that is always busy, it ends within a few more steps.
+// checkWithin is how long a check waits for an idle replica. After that, every second step belongs to the check
+// until it has passed, so it ends within a few more steps on a replica that is always busy.
 const checkWithin = 10 * time.Second
 
 // check compares all recorded tokens of a canary after the replica has left standby, one token per step. It

@@ -168,15 +168,15 @@
 //
 // # Faults
 //
-// While a step is in flight, a timer checks once a second how long it has taken. The bound of a
-// step is 20 times the time that steps of its size have taken, and at least the step timeout;
-// pace.go has the estimate. The time for which this process stalled does not count. A step beyond
-// its bound hangs: the replica interrupts all sequences and accepts none until the step ends. An
-// idle replica in serving sends itself a canary, a request for one token, and compares the token with
-// that of the first canary, or with one that is recorded for its weights. A canary that waits for its turn
-// is dropped when a sequence comes, or the replica leaves service. After standby a check compares all
-// recorded tokens, one canary after another, as long as no sequence comes; else it goes on later. A check that
-// is not over 10 s after standby goes on although sequences run: every second step is one of its canaries.
+// While a step is in flight, a timer checks once a second how long it has taken. The bound of a step is 20
+// times the time that steps of its size have taken, and at least the step timeout; pace.go has the estimate.
+// The time for which this process stalled does not count. A step beyond its bound hangs: the replica interrupts
+// all sequences and accepts none until the step ends. An idle replica in serving sends itself a canary, a
+// request for one token, and compares the token with that of the first canary, or with one that is recorded for
+// its weights. A canary that waits for its turn is dropped when a sequence comes, or the replica leaves
+// service. After standby a check compares all recorded tokens, one canary after another, as long as no sequence
+// comes; otherwise it continues later. A check that has not ended 10 s after standby continues even while
+// sequences run: every second step is one of its canaries.
 //
 // A step begins when it is sent to the engine, so the time for which a replica waits for its turn does
 // not count. The device watches the same step as part of a turn (core/turns), with a far shorter bound

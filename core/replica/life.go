@@ -68,8 +68,8 @@ type Folder struct {
 	Elsewhere string // with a fault: the source that the replica would be loaded from; empty: there is none
 }
 
-// reported returns the fault that the deployment learns: a folder that is gone is none as long as the weights can
-// be loaded from elsewhere.
+// reported returns the fault to report to the deployment. A missing folder is no fault as long as the weights
+// can be loaded from elsewhere.
 func (f Folder) reported() string {
 	if f.Elsewhere != "" {
 		return ""

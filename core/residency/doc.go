@@ -60,12 +60,12 @@
 //
 // # Readers
 //
-// A reader copies resident weights, active or standby, to another device of the node or to another node.
-// Its memory is not freed under it. A copy that must go while it is read is leaving: it takes no new
-// reader, and its readers may go on for readGrace. Then they are revoked: each ends after the part that
-// it copies, and its load uses another source for what is missing. If the device is lost or
-// quarantined, they are revoked at once. Readers do not keep a replica from using the copy, and those of
-// an earlier incarnation count.
+// A reader copies resident weights, active or standby, to another device of the node or to another node. The
+// memory of a copy is not freed while it is read. A copy that must be freed while it is read is leaving: it
+// takes no new reader, and its readers may go on for readGrace. Then they are revoked: each ends after the part
+// that it copies, and its load uses another source for what is missing. If the device is lost or quarantined,
+// they are revoked at once. Readers do not keep a replica from using the copy, and those of an earlier
+// incarnation count.
 //
 // # Levels
 //

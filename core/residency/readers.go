@@ -41,8 +41,8 @@ func (m *Machine) Readable(revision, layout string) uint64 {
 
 func (c *copied) isRead(reader string) bool { return slices.Contains(c.readers, reader) }
 
-// read counts a reader. It may be new to a copy whose earlier readers were revoked and have not ended: then
-// not all of them are revoked.
+// read counts a reader. If the earlier readers of the copy were revoked and have not ended, the new one is not
+// revoked, so not all of them are.
 func (m *Machine) read(c *copied, e event) {
 	c.used = e.now
 	if !c.isRead(e.reader) {

@@ -73,11 +73,11 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 	return refusal, false
 }
 
-// unserved returns the refusal of a request that no replica serves, or reports that it waits until
-// one does. NotReady is temporary. All other reasons are final, as far as the router knows. A request
-// that has begun waits, unless the model is parked, or each of its replicas: then none is left that could
-// go on. Replicas on standby finish it if it has output. A request for a model that an operator keeps from
-// serving wakes it, if the deployment allows that and the command came before the request.
+// unserved returns the refusal of a request that no replica serves, or reports that it waits until one does.
+// NotReady is temporary. All other reasons are final, as far as the router knows. A request that has begun
+// waits, unless the model or each of its replicas is parked: then no replica is left that could continue it.
+// Replicas on standby finish it if it has output. A request for a model that an operator keeps from serving
+// wakes it, if the deployment allows that and the command came before the request.
 func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	stored, ok := m.stored[r.Model]
 	failure := m.statuses[r.Model].Failure

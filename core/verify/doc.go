@@ -33,7 +33,7 @@
 //	deleted     stored, damaged            unknown  —
 //	retry       local                      same     store
 //
-// A record that was computed and is not seen in the store is stored again.
+// A record that was computed but is not seen in the store yet is stored again.
 //
 // # Invariants
 //

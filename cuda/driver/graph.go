@@ -14,10 +14,10 @@ var errCapturing = errors.New("cuda: Record, Wait and Sync are not allowed while
 // relaxed allows a capture to begin and end on different threads, as goroutines do.
 const relaxed = 2
 
-// graphOpBytes is the device memory that a driver takes for an operation in a graph, at most. A driver
-// does not tell, and what it takes for graphs is not told apart from what other users of the device
-// allocate. So this is an assumption: up to eight kernels, each with 4 KiB of parameters, which is the
-// limit of CUDA. `make gpu-check` compares it with a measurement.
+// graphOpBytes is the device memory that a driver takes for an operation in a graph, at most. Drivers do not
+// report it, and free memory also changes by what other users of the device allocate. So this is an assumption:
+// up to eight kernels, each with 4 KiB of parameters, which is the limit of CUDA. `make gpu-check`, which has
+// the device to itself, compares it with a measurement.
 const graphOpBytes = 32 << 10
 
 // Capture implements cuda.Capturer.

@@ -52,8 +52,8 @@ func (w *Weights) setSums(sums []engine.ImageSum) {
 	}
 }
 
-// allSums returns the checksums of all parts, and computes those that are not known. What it has computed
-// when it fails, the next call need not compute.
+// allSums returns the checksums of all parts, and computes those that are not known. If it fails, the next call
+// continues after the checksums that it has computed.
 func (w *Weights) allSums(ctx context.Context, p *weightsParts) ([]engine.ImageSum, error) {
 	k := &w.known
 	k.mu.Lock()

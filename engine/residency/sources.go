@@ -42,10 +42,10 @@ func (s *Store) hostFirst(image *engine.Image, from core.Source, check *verify.L
 	return len(order) > 0 && order[0] == 0, why
 }
 
-// sourcesOf returns the sources that have an image, the one to use first first, and why. The image in host
-// memory is among them if it is given, and the folder if another source knows the image. Other nodes are asked
-// if nothing else here has the weights but devices and a disk, or if they are expected to be faster. Sources that
-// are suspected, or whose weights this load has rejected, are left out.
+// sourcesOf returns the sources that have an image, in the order of their use, and the reason for that order.
+// The image in host memory is among them if it is given, and the folder if another source knows the image.
+// Other nodes are asked if neither host memory nor the folder has the weights, or if they are expected to be
+// faster. Sources that are suspected, or whose weights this load has rejected, are left out.
 func (s *Store) sourcesOf(ctx context.Context, from core.Source, check *verify.Load, image *hostSource) (
 	sorted []ImageSource, why string) {
 	if _, ok := s.loader.(engine.ImageLoader); !ok || from.Digest() == "" {

@@ -16,7 +16,7 @@ import (
 	"troupe/messages"
 )
 
-// canaryRetry is the delay before records are stored again that could not be stored.
+// canaryRetry is the delay before the next attempt to store records that could not be stored.
 const canaryRetry = 5 * time.Second
 
 // CanaryStore is the part of the store that holds the records of canaries.

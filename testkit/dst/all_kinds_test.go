@@ -6,7 +6,7 @@ import (
 	"troupe/testkit/dst"
 )
 
-// TestAllKinds mixes the faults of all scenarios, so that those meet that no other one brings together.
+// TestAllKinds mixes the faults of all scenarios, to test combinations that no other scenario has.
 func TestAllKinds(t *testing.T) {
 	scenario(t, dst.Options{Count: 30, Kinds: dst.AllKinds()}, 1, 2, 4027)
 }

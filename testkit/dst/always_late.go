@@ -10,9 +10,9 @@ import (
 	"troupe/messages"
 )
 
-// A timer or a job may report at any time after its actor has crashed, and a command may wait in a
-// mailbox meanwhile. So that a run does not need the luck that one comes to the next incarnation, each actor
-// that has restarted receives again what the one before it has received, and must ignore it.
+// A timer or a job may report at any time after its actor has crashed, and a command may wait in a mailbox
+// meanwhile. So that finding a fault does not depend on chance, each restarted actor receives again what its
+// previous incarnation received, and must ignore it.
 
 // late is what an actor has received from its own incarnation, or for it.
 type late struct {

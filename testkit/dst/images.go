@@ -17,7 +17,7 @@ import (
 	"troupe/node/query"
 )
 
-// An image of the simulation has the path of its model at the begin of each part, and so has the memory of
+// An image of the simulation has the path of its model at the beginning of each part, and so has the memory of
 // a device with its weights. It decides on the tokens that replicas compute. A load from an image is faster
 // than one from the folder, by imageSpeed, and so are copies from the memory of a device.
 const (

@@ -1,7 +1,7 @@
-// Package mutant is imported by code that tools/mutate has changed. The changes are numbered from
-// 1, and the environment variable MUTANT selects the one that is in effect. With MUTANT=reach none
-// is, and the process writes to standard error which of them each run reaches: would the change be in
-// effect, the run could be another. A run that does not reach a change is the same with it.
+// Package mutant is imported by code that tools/mutate has changed. The changes are numbered from 1, and the
+// environment variable MUTANT selects the one that is in effect. With MUTANT=reach none is, and the process
+// writes to standard error which of them each run reaches: if such a change were in effect, the run might
+// differ. A run that does not reach a change does not differ with it.
 package mutant
 
 import (
