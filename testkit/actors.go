@@ -36,9 +36,23 @@ func Spawn(
 	mw ...actor.ReceiverMiddleware,
 ) *actor.PID {
 	t.Helper()
+	return SpawnUnder(t, sys, sys.ProcessRegistry.NextID(), name, strategy, props, mw...)
+}
+
+// SpawnUnder is like Spawn, with a name for the supervisor, so that the address of the actor is known before
+// it starts.
+func SpawnUnder(
+	t testing.TB,
+	sys *actor.ActorSystem,
+	supervisor, name string,
+	strategy actor.SupervisorStrategy,
+	props *actor.Props,
+	mw ...actor.ReceiverMiddleware,
+) *actor.PID {
+	t.Helper()
 	child := props.Configure(actor.WithReceiverMiddleware(append(mw, Wire)...))
 	started := make(chan *actor.PID, 1)
-	parent := sys.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+	parent, err := sys.Root.SpawnNamed(actor.PropsFromFunc(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(*actor.Started); ok {
 			pid, err := ctx.SpawnNamed(child, name)
 			if err != nil {
@@ -46,7 +60,10 @@ func Spawn(
 			}
 			started <- pid
 		}
-	}, actor.WithSupervisor(strategy)))
+	}, actor.WithSupervisor(strategy)), supervisor)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = sys.Root.StopFuture(parent).Wait() })
 	return <-started
 }

@@ -165,6 +165,7 @@ func (c *cache) Receive(ctx actor.Context) {
 		c.onList(ctx, msg)
 	case *messages.GetHostCache:
 		ctx.Respond(c.status(msg.GetAdapters()))
+	case *actor.DeadLetterResponse: // the deployments group has not started yet; it sends what is stored then
 	default:
 		supervise.Unknown(ctx, "hostcache")
 	}

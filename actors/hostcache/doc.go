@@ -54,6 +54,6 @@
 //
 // A crash loses requests in flight and nothing else: the loads do without an image if they get no
 // answer. The node group restarts the actor. Started takes over the images and tickets of the object,
-// and asks the deployments group for what is stored. Images in memory are lost with the process. A file
-// that an earlier incarnation had begun to write is dropped.
+// and asks the deployments group for what is stored; a group that starts later sends it unasked. Images
+// in memory are lost with the process. A file that an earlier incarnation had begun to write is dropped.
 package hostcache

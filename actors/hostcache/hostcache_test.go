@@ -125,7 +125,11 @@ func newNode(
 	}
 	f.store.UseImages(f.images)
 	f.events, f.log = &events{}, &warnings{}
-	weights := &gpu.Devices{System: sys, Log: zerolog.Nop()}
+	// As in a node, the devices are known by their addresses before any actor starts.
+	f.gpu = actor.NewPID(sys.Address(), "devices"+name+"/gpu-0")
+	weights := &gpu.Devices{
+		System: sys, All: []gpu.Device{{Name: "gpu-0", PID: f.gpu, Models: f.store}}, Log: zerolog.Nop(),
+	}
 	cfg := hostcache.Config{
 		Images: f.images, Budget: budget, Devices: weights, Publish: f.events.publish,
 		Log: zerolog.New(f.log).Level(zerolog.WarnLevel),
@@ -144,12 +148,11 @@ func newNode(
 		mw = append(mw, crash.Middleware)
 	}
 	f.cache = testkit.Spawn(t, sys, "hostcache"+name, supervise.Strategy(nil), hostcache.Props(cfg), mw...)
-	f.gpu = testkit.Spawn(t, sys, "gpu-0"+name, supervise.Strategy(nil), gpu.Props(gpu.Config{
+	testkit.SpawnUnder(t, sys, "devices"+name, "gpu-0", supervise.Strategy(nil), gpu.Props(gpu.Config{
 		Node: "node", Name: "gpu-0", Info: d.Info(), Models: f.store, HostCache: f.cache,
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
 		Strategy: supervise.Strategy(nil), Publish: f.events.publish, Log: zerolog.Nop(),
 	}), mw...)
-	weights.All = []gpu.Device{{Name: "gpu-0", PID: f.gpu, Models: f.store}}
 	f.peer = testkit.NewPeer(t, sys, "peer"+name, nil)
 	f.peer.Send(f.cache, &messages.ListDeploymentsResult{})
 	return f
