@@ -17,7 +17,8 @@
 // What was not observed is unknown, which is not zero: a Sketch without values has no quantiles, and
 // Figures without observed time have no rate.
 //
-// Quantiles have a relative error of at most 1 % (Accuracy). Sketches are DDSketches (Masson, Rim and Lee,
+// A quantile is that of the nearest rank: the P99 of fewer than 100 values is the greatest one. Quantiles have a
+// relative error of at most 1 % (Accuracy). Sketches are DDSketches (Masson, Rim and Lee,
 // "DDSketch: A Fast and Fully-Mergeable Quantile Sketch with Relative-Error Guarantees", VLDB 2019). A
 // quantile of merged sketches has the same error as one of a single sketch with all the values.
 //

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/DataDog/sketches-go/ddsketch"
 	"github.com/DataDog/sketches-go/ddsketch/mapping"
@@ -11,9 +12,9 @@ import (
 const (
 	// Accuracy is the greatest relative error of a quantile.
 	Accuracy = 0.01
-	// maxBins bounds the memory of a sketch. 1,024 bins of 1 % cover eight orders of magnitude; beyond them the
-	// smallest values are counted together.
-	maxBins = 1024
+	// maxBins bounds the memory of a sketch. A bin is 2 % wide, so that 2,048 of them cover 17 orders of magnitude.
+	// Values below these are counted together.
+	maxBins = 2048
 )
 
 var (
@@ -54,12 +55,16 @@ func (s Sketch) Count() uint64 {
 	return uint64(s.values.GetCount())
 }
 
-// Quantile returns the value below which a share q of the values is. It is unknown if there are none.
+// Quantile returns the smallest value that a share q of the values does not exceed (the nearest rank). It is
+// unknown if there are none.
 func (s Sketch) Quantile(q float64) (value float64, known bool) {
-	if s.Count() == 0 {
+	n := float64(s.Count())
+	if n == 0 {
 		return 0, false
 	}
-	value, err := s.values.GetValueAtQuantile(q)
+	rank := max(math.Ceil(q*n)-1, 0)
+	// The library takes the value of rank floor(q * (n-1)); half a rank more is the same one, without rounding down.
+	value, err := s.values.GetValueAtQuantile(min((rank+0.5)/max(n-1, 1), 1))
 	return value, err == nil
 }
 

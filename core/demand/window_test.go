@@ -35,7 +35,7 @@ func TestInvariants(t *testing.T) {
 				decodeTotal: time.Duration(rapid.Int64Range(1e5, 1e11).Draw(t, "decode")),
 			}
 			all = append(all, e)
-			record(rapid.SampledFrom(windows).Draw(t, "window"), e)
+			record(windows[rapid.IntRange(0, 1).Draw(t, "window")], e)
 			record(single, e)
 		}
 		now = now.Add(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "later")))
@@ -114,7 +114,7 @@ func accurate(t *rapid.T, s Sketch, values []float64) {
 		if !known && len(values) == 0 {
 			continue
 		}
-		want := values[int(q*float64(len(values)-1))]
+		want := values[int(math.Ceil(q*float64(len(values))))-1]
 		if !known || math.Abs(got-want) > Accuracy*want*(1+1e-9) {
 			t.Fatalf("accurate: quantile %v is %v, want %v of %v", q, got, want, values)
 		}
