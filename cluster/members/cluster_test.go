@@ -277,8 +277,8 @@ func TestPartition(t *testing.T) {
 	cut := s.clock.Now().Add(-time.Nanosecond)
 	p.cut(false)
 	testkit.Until(t, "c has another connection", func() bool { return c.conn.Stats().Reconnects > 0 })
-	s.until("c has noticed it", func() bool { return c.connectedSince(cut) && c.idle() })
 	c.apart = false
+	c.until("has noticed it", func() bool { return c.connectedSince(cut) })
 	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
 	c.until("c was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
 	if c.Self().GetId() == was {

@@ -137,7 +137,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	}
 	n := &node{server: s, conn: conn}
 	if s.clock != nil {
-		n.time = &nodeTime{Clock: s.clock}
+		n.time = &nodeTime{Clock: s.clock, conn: conn, requests: map[*request]struct{}{}}
 		cfg.Runtime = n.time
 	}
 	if change != nil {

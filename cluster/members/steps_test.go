@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"troupe/actors/supervise"
 	"troupe/testkit"
 	"troupe/testkit/clock"
@@ -21,60 +23,91 @@ const stepLimit = 3000
 // node waits for, so that the test advances the clock only while no node works.
 type nodeTime struct {
 	*clock.Clock
+	conn *nats.Conn
 
 	mu       sync.Mutex
-	requests int       // in flight
-	due      time.Time // of the next tick
-	pause    time.Time // end of the pause of a request that will be repeated
+	requests map[*request]struct{} // in flight
+	due      time.Time             // of the next tick, or later
+	pause    time.Time             // end of the pause of a request that will be repeated
 }
 
+// request is a request to NATS, or several that share a timeout.
+type request struct{ connection uint64 } // number of the connection at its start
+
+// After implements supervise.Runtime. Like AfterFunc, it starts the timer before it is known that the
+// node waits for it. Otherwise the test could advance the clock in between, past the time at which
+// the timer was to fire, and would then wait for a timer that waits for the clock.
 func (r *nodeTime) After(d time.Duration) <-chan time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	fired := r.Clock.After(d)
 	at := r.Now().Add(d)
-	if r.requests > 0 {
+	if len(r.requests) > 0 {
 		r.pause = at
 	} else if at.After(r.due) {
 		r.due = at
 	}
-	return r.Clock.After(d)
+	return fired
 }
 
 // AfterFunc implements supervise.Runtime. The node starts the timer of its ticks with it.
 func (r *nodeTime) AfterFunc(d time.Duration, f func()) supervise.Timer {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	timer := r.Clock.AfterFunc(d, f)
 	r.due = r.Now().Add(d)
-	r.mu.Unlock()
-	return r.Clock.AfterFunc(d, f)
+	return timer
 }
 
 func (r *nodeTime) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	r.count(1)
-	ctx, cancel := r.Clock.WithTimeout(ctx, d)
-	end := sync.OnceFunc(func() { r.count(-1) })
-	return ctx, func() { cancel(); end() }
-}
-
-func (r *nodeTime) count(n int) {
+	begun := &request{r.connection()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests += n
+	ctx, cancel := r.Clock.WithTimeout(ctx, d)
+	r.requests[begun] = struct{}{}
+	return ctx, func() {
+		cancel()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.requests, begun)
+	}
+}
+
+// connection returns the number of the current connection to NATS.
+func (r *nodeTime) connection() uint64 { return r.conn.Stats().Reconnects }
+
+// lost reports whether requests are in flight and all were made before the node reconnected. They
+// get no answer, so that the node waits for their timeout.
+func (r *nodeTime) lost() bool {
+	connection := r.connection()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for one := range r.requests {
+		if one.connection == connection {
+			return false
+		}
+	}
+	return len(r.requests) > 0
 }
 
 // idle reports whether the node waits only for the clock.
 func (n *node) idle() bool {
 	r := n.time
+	if r.lost() {
+		return true
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Now()
 	if r.pause.After(now) {
 		return true
 	}
-	return r.requests == 0 && len(n.wake) == 0 && r.due.After(now)
+	return len(r.requests) == 0 && len(n.wake) == 0 && r.due.After(now)
 }
 
-// settled reports whether all nodes are idle and have received the new renewals of the others. It
-// ignores the nodes that the test has stopped or cut off.
+// settled reports whether all nodes are idle and have received the new renewals of the others, or
+// wait for a request that was lost before they read the bucket again. It ignores the nodes that the
+// test has stopped or cut off.
 func (s *natsServer) settled() bool {
 	renewed := map[string]uint64{}
 	for _, n := range s.active() {
@@ -86,7 +119,7 @@ func (s *natsServer) settled() bool {
 		}
 	}
 	for _, n := range s.active() {
-		if n.conn.IsConnected() && !n.hasSeen(renewed) {
+		if n.conn.IsConnected() && !n.hasSeen(renewed) && !n.time.lost() {
 			return false
 		}
 	}
