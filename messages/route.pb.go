@@ -841,7 +841,6 @@ type ClusterView struct {
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // open calls of the gateway, by node
 	Waiting       map[string]uint32      `protobuf:"bytes,4,rep,name=waiting,proto3" json:"waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // requests that wait at this router until a replica serves, by model
-	Demand        []*ModelDemand         `protobuf:"bytes,5,rep,name=demand,proto3" json:"demand,omitempty"`                                                                                // at all gateways
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,13 +899,6 @@ func (x *ClusterView) GetSessions() map[string]uint32 {
 func (x *ClusterView) GetWaiting() map[string]uint32 {
 	if x != nil {
 		return x.Waiting
-	}
-	return nil
-}
-
-func (x *ClusterView) GetDemand() []*ModelDemand {
-	if x != nil {
-		return x.Demand
 	}
 	return nil
 }
@@ -980,13 +972,12 @@ const file_messages_route_proto_rawDesc = "" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\x10\n" +
-	"\x0eGetClusterView\"\xac\x03\n" +
+	"\x0eGetClusterView\"\xfc\x02\n" +
 	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
 	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +
 	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x12=\n" +
-	"\awaiting\x18\x04 \x03(\v2#.troupe.v1.ClusterView.WaitingEntryR\awaiting\x12.\n" +
-	"\x06demand\x18\x05 \x03(\v2\x16.troupe.v1.ModelDemandR\x06demand\x1a;\n" +
+	"\awaiting\x18\x04 \x03(\v2#.troupe.v1.ClusterView.WaitingEntryR\awaiting\x1a;\n" +
 	"\rSessionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a:\n" +
@@ -1050,12 +1041,11 @@ var file_messages_route_proto_depIdxs = []int32{
 	14, // 15: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
 	12, // 16: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
 	13, // 17: troupe.v1.ClusterView.waiting:type_name -> troupe.v1.ClusterView.WaitingEntry
-	3,  // 18: troupe.v1.ClusterView.demand:type_name -> troupe.v1.ModelDemand
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_route_proto_init() }

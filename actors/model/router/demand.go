@@ -10,6 +10,20 @@ import (
 	"troupe/messages"
 )
 
+// nodeDemand is the demand at the gateway of a node.
+type nodeDemand struct {
+	report *messages.DemandReported
+	models map[string]*messages.ModelDemand // those of the report by name
+}
+
+func newNodeDemand(report *messages.DemandReported) nodeDemand {
+	d := nodeDemand{report, make(map[string]*messages.ModelDemand, len(report.GetModels()))}
+	for _, m := range report.GetModels() {
+		d.models[m.GetModel()] = m
+	}
+	return d
+}
+
 // demandReported returns the demand at a gateway in a message.
 func demandReported(message any) *messages.DemandReported {
 	if msg, ok := message.(*messages.RoutesAnnounced); ok {
@@ -21,12 +35,10 @@ func demandReported(message any) *messages.DemandReported {
 // figures returns the demand for a model at all gateways.
 func (r reports) figures(model string) (all demand.Figures) {
 	for _, node := range slices.Sorted(maps.Keys(r.demand)) {
-		report := r.demand[node]
-		all.Merge(demand.Figures{Observed: report.GetObserved().AsDuration()})
-		for _, m := range report.GetModels() {
-			if m.GetModel() == model {
-				all.Merge(figuresOf(m))
-			}
+		d := r.demand[node]
+		all.Merge(demand.Figures{Observed: d.report.GetObserved().AsDuration()})
+		if m := d.models[model]; m != nil {
+			all.Merge(figuresOf(m))
 		}
 	}
 	return all

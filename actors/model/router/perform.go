@@ -35,7 +35,7 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 		case core.DropStatus:
 			delete(r.reports.deployments, e.Deployment)
 		case core.KeepDemand:
-			r.reports.demand[e.Node] = demandReported(ctx.Message())
+			r.reports.demand[e.Node] = newNodeDemand(demandReported(ctx.Message()))
 		case core.DropDemand:
 			delete(r.reports.demand, e.Node)
 		case core.Share:
@@ -92,7 +92,7 @@ func share(delta *messages.RoutesAnnounced, message any) {
 func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	s, all := r.machine.Snapshot(), r.newDelta(ctx)
 	all.Sequence, all.Snapshot, all.Sessions = s.Sequence, true, uint32(r.Sessions())
-	all.Demand = r.reports.demand[r.Node]
+	all.Demand = r.reports.demand[r.Node].report
 	for _, b := range s.Replicas {
 		all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
 			Status: r.reports.replicas[b.Model][b.Name], Committed: b.Blocks, Snapshot: true,

@@ -13,14 +13,14 @@ import (
 type reports struct {
 	replicas    map[string]map[string]*messages.ReplicaStatus // by model and name
 	deployments map[string]*messages.DeploymentStatus         // by name, as announced by the leader
-	demand      map[string]*messages.DemandReported           // by node of the gateway
+	demand      map[string]nodeDemand                         // by node of the gateway
 }
 
 func newReports() reports {
 	return reports{
 		replicas:    make(map[string]map[string]*messages.ReplicaStatus),
 		deployments: make(map[string]*messages.DeploymentStatus),
-		demand:      make(map[string]*messages.DemandReported),
+		demand:      make(map[string]nodeDemand),
 	}
 }
 
