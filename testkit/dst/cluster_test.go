@@ -124,18 +124,27 @@ func TestSeeds(t *testing.T) {
 
 // TestSameSeedSameRun checks that a run of a cluster depends only on its seed.
 func TestSameSeedSameRun(t *testing.T) {
+	tasks := func(seed uint64) (all []string, r dst.Result) {
+		o := options(seed, 14)
+		o.Trace = func(at time.Duration, task string) { all = append(all, fmt.Sprint(at, " ", task)) }
+		r = run(t, o)
+		return all, r
+	}
 	for seed := uint64(1); seed <= 3; seed++ {
-		first := run(t, options(seed, 14))
-		if again := run(t, options(seed, 14)); again.Trace != first.Trace || again.Steps != first.Steps {
-			t.Errorf(
-				"seed %d: trace %s of %d steps, then %s of %d",
-				seed,
-				first.Trace,
-				first.Steps,
-				again.Trace,
-				again.Steps,
-			)
+		first, one := tasks(seed)
+		second, other := tasks(seed)
+		if one.Trace == other.Trace && len(first) == len(second) {
+			continue
 		}
+		same := 0
+		for same < min(len(first), len(second)) && first[same] == second[same] {
+			same++
+		}
+		from := max(0, same-10)
+		t.Errorf("seed %d: the runs differ from task %d of %d and %d:\n\t%s\nand\n\t%s",
+			seed, same, len(first), len(second),
+			strings.Join(first[from:min(same+10, len(first))], "\n\t"),
+			strings.Join(second[from:min(same+10, len(second))], "\n\t"))
 	}
 }
 

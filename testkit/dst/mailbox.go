@@ -75,9 +75,11 @@ type mailbox struct {
 	dispatcher *Dispatcher
 	invoker    actor.MessageInvoker
 	id         string // of the actor
+	actors     *actor.ActorSystem
 
 	mu        sync.Mutex
 	started   bool
+	stopped   bool // drops all user messages
 	scheduled bool // a turn is runnable
 	suspended bool
 	system    []any
@@ -93,8 +95,10 @@ func (m *mailbox) PostUserMessage(message any) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.user = append(m.user, message)
-	m.schedule()
+	if !m.stopped {
+		m.user = append(m.user, message)
+		m.schedule()
+	}
 }
 
 // PostSystemMessage implements actor.Mailbox.
@@ -134,12 +138,14 @@ func (m *mailbox) label() string {
 	return fmt.Sprintf("%s %s <- %s %T%s", m.dispatcher.node, m.id, sender.GetId(), message, why)
 }
 
-// turn handles one message.
+// turn handles one message. If the actor stops with it, the user messages sent meanwhile are dropped:
+// whether a goroutine that the stop has ended still finds the actor depends on which is faster.
 func (m *mailbox) turn() {
 	if m.dispatcher.dead.Load() {
 		return
 	}
 	m.mu.Lock()
+	before := len(m.user)
 	if len(m.system) > 0 {
 		message := m.system[0]
 		m.system = m.system[1:]
@@ -158,6 +164,7 @@ func (m *mailbox) turn() {
 	} else if len(m.user) > 0 && !m.suspended {
 		message := m.user[0]
 		m.user = m.user[1:]
+		before--
 		m.mu.Unlock()
 		see(message)
 		m.guard(func() { m.invoker.InvokeUserMessage(message) }, message)
@@ -166,6 +173,9 @@ func (m *mailbox) turn() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, registered := m.actors.ProcessRegistry.GetLocal(m.id); !registered {
+		m.stopped, m.user = true, m.user[:min(before, len(m.user))]
+	}
 	m.scheduled = false
 	m.schedule()
 }
@@ -184,7 +194,7 @@ func (m *mailbox) guard(invoke func(), message any) {
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
 	if ctx, ok := supervise.Unwrap(invoker).(actor.Context); ok {
-		m.id = ctx.Self().GetId()
+		m.id, m.actors = ctx.Self().GetId(), ctx.ActorSystem()
 	}
 }
 
