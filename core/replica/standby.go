@@ -27,13 +27,14 @@ func (m *Machine) empty(e *event) {
 }
 
 // activate accepts sequences again, at once: the minimum of KV memory is enough for each of them. The
-// device gives memory back as others yield it. A check of the weights begins.
+// device gives memory back as others yield it. A check of the weights begins. The turn on the device is
+// requested before the status is published, since the first step waits for it.
 func (m *Machine) activate(e *event) {
 	m.keepLevel(e)
-	m.enter(e.now)
 	m.beginCheck(e.now)
 	m.sendKVReport()
 	m.add(Advance{})
+	m.enter(e.now)
 }
 
 // resume accepts a sequence on standby that has begun elsewhere, or before a crash, so that no stream
