@@ -111,10 +111,16 @@ func Decode(data []byte, into proto.Message) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	if err := protojson.Unmarshal(data, into); err != nil {
+	err := protojson.Unmarshal(data, into)
+	if err != nil && strings.Contains(err.Error(), invalidEnum) {
+		err = protojson.Unmarshal(longEnums(data, into), into)
+	}
+	if err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
 		if strings.Contains(detail, "unknown field") {
 			detail += "; " + acceptedFields(into)
+		} else if _, field, ok := strings.Cut(detail, invalidEnum); ok {
+			detail += acceptedNames(field, into)
 		}
 		return fmt.Errorf("request: %s", detail)
 	}

@@ -31,7 +31,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	}
 	if _, known := messages.PriorityClass_name[int32(s.GetPriority())]; !known {
 		return nil, fmt.Errorf(
-			"deployment.priority is %d; send PRIORITY_CLASS_BATCH, _STANDARD or _INTERACTIVE",
+			"deployment.priority is %d; send batch, standard, interactive or critical",
 			s.GetPriority(),
 		)
 	}

@@ -66,7 +66,8 @@ func Preempt(stored *messages.DeploymentSpec, replica *messages.ReplicaStatus, r
 		return nil, notDeployed(replica.GetModel())
 	}
 	why := preempt.Check(preempt.Candidate{
-		Replica: name, Model: stored.GetName(), Critical: preempt.Critical(preempt.Ordinary),
+		Replica: name, Model: stored.GetName(),
+		Critical: stored.GetPriority() == messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
 		Stopping: replica.GetState() == messages.ReplicaState_REPLICA_STATE_DRAINING || preempted(stored, name),
 		Wanted:   int(stored.Wanted()), MinReplicas: int(stored.GetMinReplicas()),
 		MaxReplicas: int(stored.GetMaxReplicas()), Force: req.GetForce(),

@@ -29,7 +29,7 @@ func (g *Gateway) resolve(ctx context.Context, gen *generation) error {
 		return err
 	}
 	gen.metrics = g.metrics.forModel(gen.deployment)
-	return g.applyPriority(gen, d.GetSpec().GetPriority())
+	return g.applyPriority(gen, d.GetSpec().RequestClass())
 }
 
 // lookUp returns the deployment that a request is for, and the adapter if the name refers to one.

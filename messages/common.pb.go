@@ -157,6 +157,7 @@ const (
 	PriorityClass_PRIORITY_CLASS_BATCH       PriorityClass = 1
 	PriorityClass_PRIORITY_CLASS_STANDARD    PriorityClass = 2
 	PriorityClass_PRIORITY_CLASS_INTERACTIVE PriorityClass = 3
+	PriorityClass_PRIORITY_CLASS_CRITICAL    PriorityClass = 4 // of deployments only: never preempted; its requests are INTERACTIVE by default
 )
 
 // Enum value maps for PriorityClass.
@@ -166,12 +167,14 @@ var (
 		1: "PRIORITY_CLASS_BATCH",
 		2: "PRIORITY_CLASS_STANDARD",
 		3: "PRIORITY_CLASS_INTERACTIVE",
+		4: "PRIORITY_CLASS_CRITICAL",
 	}
 	PriorityClass_value = map[string]int32{
 		"PRIORITY_CLASS_UNSPECIFIED": 0,
 		"PRIORITY_CLASS_BATCH":       1,
 		"PRIORITY_CLASS_STANDARD":    2,
 		"PRIORITY_CLASS_INTERACTIVE": 3,
+		"PRIORITY_CLASS_CRITICAL":    4,
 	}
 )
 
@@ -833,12 +836,13 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x15REASON_WEIGHTS_DIFFER\x10\x16\x12\x12\n" +
 	"\x0eREASON_STOPPED\x10 \x12\x14\n" +
 	"\x10REASON_PREEMPTED\x10\x1d\x12\x11\n" +
-	"\rREASON_FAULTY\x102*\x86\x01\n" +
+	"\rREASON_FAULTY\x102*\xa3\x01\n" +
 	"\rPriorityClass\x12\x1e\n" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +
 	"\x17PRIORITY_CLASS_STANDARD\x10\x02\x12\x1e\n" +
-	"\x1aPRIORITY_CLASS_INTERACTIVE\x10\x03*e\n" +
+	"\x1aPRIORITY_CLASS_INTERACTIVE\x10\x03\x12\x1b\n" +
+	"\x17PRIORITY_CLASS_CRITICAL\x10\x04*e\n" +
 	"\x05Level\x12\x15\n" +
 	"\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

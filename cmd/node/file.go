@@ -41,7 +41,7 @@ type Deployment struct {
 	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
 	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
 	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
-	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive"`
+	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive critical"`
 	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
 	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
 	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
@@ -122,6 +122,7 @@ var priorities = map[string]messages.PriorityClass{
 	"batch":       messages.PriorityClass_PRIORITY_CLASS_BATCH,
 	"standard":    messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 	"interactive": messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
+	"critical":    messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
 }
 
 // absolute resolves a relative path against base.

@@ -6,7 +6,7 @@ import "fmt"
 type Candidate struct {
 	Replica  string
 	Model    string
-	Critical bool // the deployment is critical; see Critical
+	Critical bool // the deployment is critical
 	Stopping bool // the replica drains, stops, or is being preempted
 	// Wanted is the number of replicas that the deployment wants without those that are preempted.
 	Wanted                   int
@@ -57,17 +57,3 @@ func Check(c Candidate) Refusal {
 	}
 	return Refusal{}
 }
-
-// Priority is the priority of a deployment among others.
-type Priority uint8
-
-// Priorities.
-const (
-	Ordinary Priority = iota
-	CriticalPriority
-)
-
-// Critical reports whether replicas of deployments with the priority are never preempted. No
-// deployment has CriticalPriority yet: the class of a deployment orders requests within a replica
-// and protects no replica.
-func Critical(p Priority) bool { return p == CriticalPriority }

@@ -17,8 +17,7 @@ func TestCheck(t *testing.T) {
 		{"above the minimum", Candidate{Wanted: 3, MinReplicas: 2, MaxReplicas: 4}, Allowed},
 		{"at the minimum, forced", Candidate{Wanted: 2, MinReplicas: 2, MaxReplicas: 4, Force: true}, Allowed},
 		{"stopping", Candidate{Wanted: 3, Stopping: true, Force: true}, AlreadyStopping},
-		{"critical", Candidate{Wanted: 3, Critical: Critical(CriticalPriority), Force: true}, NotAllowed},
-		{"ordinary", Candidate{Wanted: 3, Critical: Critical(Ordinary)}, Allowed},
+		{"critical", Candidate{Wanted: 3, Critical: true, Force: true}, NotAllowed},
 	} {
 		got := Check(test.of)
 		if got.Reason != test.want || (got.Detail == "") != (test.want == Allowed) {

@@ -15,7 +15,7 @@ func Config(s *messages.ReplicaSpec) replica.Config {
 		BlockTokens: int(s.GetBlockTokens()), LeastBlocks: int(s.GetKvBlocks()),
 		MaxSequences: int(s.GetMaxSequences()), MaxWaiting: int(s.GetMaxWaiting()), StepTokens: int(s.GetStepTokens()),
 		Standby:  s.GetLevel() == messages.Level_LEVEL_STANDBY,
-		Weight:   turns.Weight(turns.Class(s.GetPriority())),
+		Weight:   turns.Weight(turns.Class(s.RequestClass())),
 		Revision: s.GetRevisionDigest(), MaxAdapters: int(cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters)),
 	}
 }

@@ -1,0 +1,123 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// invalidEnum is in the error of protojson for a name that an enum does not have.
+const invalidEnum = "invalid value for enum field "
+
+// longEnums returns the JSON form of a message in which the short names of enum values, such as
+// "batch", are replaced by the long ones, such as "PRIORITY_CLASS_BATCH". It returns data itself if
+// there are none, or if data is not a JSON object.
+func longEnums(data []byte, into proto.Message) []byte {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var object map[string]any
+	if d.Decode(&object) != nil || d.More() || !replaceEnums(object, into.ProtoReflect().Descriptor()) {
+		return data
+	}
+	long, err := json.Marshal(object)
+	if err != nil {
+		return data
+	}
+	return long
+}
+
+// replaceEnums replaces the short names in the fields of an object, and reports whether there were any.
+func replaceEnums(object map[string]any, of protoreflect.MessageDescriptor) (replaced bool) {
+	for name, value := range object {
+		f := of.Fields().ByJSONName(name)
+		if f == nil {
+			f = of.Fields().ByTextName(name)
+		}
+		if f == nil {
+			continue
+		}
+		if f.IsMap() {
+			f = f.MapValue()
+			values, _ := value.(map[string]any)
+			for key := range values {
+				replaced = replaceIn(f, values[key], func(v any) { values[key] = v }) || replaced
+			}
+			continue
+		}
+		if values, ok := value.([]any); ok {
+			for i := range values {
+				replaced = replaceIn(f, values[i], func(v any) { values[i] = v }) || replaced
+			}
+			continue
+		}
+		replaced = replaceIn(f, value, func(v any) { object[name] = v }) || replaced
+	}
+	return replaced
+}
+
+// replaceIn replaces the short names in one value of a field.
+func replaceIn(f protoreflect.FieldDescriptor, value any, set func(any)) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return f.Message() != nil && replaceEnums(value, f.Message())
+	case string:
+		if f.Enum() == nil {
+			return false
+		}
+		long := enumPrefix(f.Enum()) + strings.ToUpper(value)
+		if f.Enum().Values().ByName(protoreflect.Name(long)) == nil {
+			return false
+		}
+		set(long)
+		return true
+	}
+	return false
+}
+
+// enumPrefix returns what the names of all values of an enum begin with: for PRIORITY_CLASS_BATCH it is
+// PRIORITY_CLASS_.
+func enumPrefix(e protoreflect.EnumDescriptor) string {
+	return strings.TrimSuffix(string(e.Values().Get(0).Name()), "UNSPECIFIED")
+}
+
+// acceptedNames lists the short names of an enum's values for an error text, after the name of the field:
+// `priority: "urgent"`.
+func acceptedNames(field string, into proto.Message) string {
+	name, _, _ := strings.Cut(field, ":")
+	e := enumOf(name, into.ProtoReflect().Descriptor(), nil)
+	if e == nil {
+		return ""
+	}
+	var names []string
+	for i := 1; i < e.Values().Len(); i++ {
+		names = append(names, strings.ToLower(strings.TrimPrefix(string(e.Values().Get(i).Name()), enumPrefix(e))))
+	}
+	return "; send one of " + strings.Join(names, ", ")
+}
+
+// enumOf returns the type of the enum field with the name, in a message or in one that it contains; nil if
+// there is no such field.
+func enumOf(
+	name string, of protoreflect.MessageDescriptor, within []protoreflect.FullName,
+) protoreflect.EnumDescriptor {
+	if slices.Contains(within, of.FullName()) {
+		return nil
+	}
+	within = append(within, of.FullName())
+	for i := range of.Fields().Len() {
+		f := of.Fields().Get(i)
+		if f.Enum() != nil && (f.TextName() == name || f.JSONName() == name) {
+			return f.Enum()
+		}
+		if f.Message() != nil {
+			if e := enumOf(name, f.Message(), within); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
