@@ -18,6 +18,9 @@ func (s Step) AddDecode(before int) Step {
 // pairs estimates the pairs of a prompt token and a token that it attends to; see the package
 // comment.
 func (s Step) pairs() float64 {
-	prompt := float64(s.Prompt)
-	return prompt * (prompt/2 + float64(s.Context)/float64(s.Decode+1))
+	prompt, before := float64(s.Prompt), float64(s.Context)
+	if s.Decode > 0 {
+		before /= 2 * float64(s.Decode+1)
+	}
+	return prompt * (prompt/2 + before)
 }

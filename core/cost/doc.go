@@ -17,10 +17,12 @@
 //	memory    weights + C · context token
 //
 // A is the number of pairs of a prompt token and a token that it attends to. A step does not say which
-// part of C belongs to its prompt, so C is divided equally among the sequences, and all prompt tokens
-// count as one sequence:
+// part of C belongs to its prompt. All prompt tokens count as those of one sequence. If no sequence
+// decodes, C is its context. Otherwise it has half of the mean context, as a prompt of the same length
+// has when half of it is computed:
 //
-//	A = P · (P/2 + C/(D+1))
+//	A = P · (P/2 + C)            if D = 0
+//	A = P · (P/2 + C/(D+1)/2)    if D > 0
 //
 // There are two forms. In Sum, a step takes the sum of all terms, and weights are part of the fixed
 // one. In Max, the roofline of Williams, Waterman and Patterson (doi.org/10.1145/1498765.1498785), it

@@ -40,8 +40,8 @@ func (e Efficiency) apply(peak Steps) Steps {
 // fixed term, fit measurements best.
 func FitEfficiency(peak Steps, all []Measurement) (Efficiency, error) {
 	if peak.Form != Max || peak.FixedUS != 0 {
-		return Efficiency{}, fmt.Errorf("costs of the form %q with a fixed term of %v µs; pass those that Predict gives "+
-			"for Peak", peak.Form, peak.FixedUS)
+		return Efficiency{}, fmt.Errorf("costs of the form %q with a fixed term of %v µs; pass those that Predict "+
+			"gives for Peak", peak.Form, peak.FixedUS)
 	}
 	if err := checkMeasurements(all); err != nil {
 		return Efficiency{}, err
