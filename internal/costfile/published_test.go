@@ -1,16 +1,15 @@
 package costfile
 
 import (
-	"cmp"
 	"encoding/csv"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"troupe/core/cost"
+	"troupe/testkit"
 )
 
 // llama70B is Llama 2 70B in 16 bits, from the config.json of the published model.
@@ -20,8 +19,7 @@ var llama70B = cost.Model{
 }
 
 // splitwise has measured times of Llama 2 70B by tensor parallelism, prompt and batch, from
-// github.com/mutinifni/splitwise-sim (MIT licence). It is below the folder shared beside the
-// repository, or below $TROUPE_SHARED.
+// github.com/mutinifni/splitwise-sim (MIT licence).
 const splitwise = "data/traces/splitwise/perf_model.csv"
 
 // TestPredictionsAgainstPublishedTimes logs how far predictions by the facts of the H100 are from
@@ -90,9 +88,9 @@ func split(all []cost.Measurement) map[string][]cost.Measurement {
 // published are measured steps of Llama 2 70B: of one hardware and tensor parallelism, the medians of
 // the repeats.
 func published(t *testing.T, hardware string, devices int) (all []cost.Measurement) {
-	f, err := os.Open(filepath.Join(cmp.Or(os.Getenv("TROUPE_SHARED"), "../../../shared"), splitwise))
+	f, err := os.Open(testkit.Shared(t, splitwise))
 	if err != nil {
-		t.Skipf("no published measurements: %v", err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
