@@ -74,18 +74,28 @@ func TestFitRecoversTerms(t *testing.T) {
 	}
 }
 
-// TestResidualsAreOfHeldOutMeasurements checks that a measurement that no term explains has a residual
-// like that of a prediction without it.
+// TestResidualsAreOfHeldOutMeasurements has one measurement with context. A fit that sees it explains it,
+// and one that does not predicts no time for its context.
 func TestResidualsAreOfHeldOutMeasurements(t *testing.T) {
-	all := measure(knownSum, 0, 1)
-	odd := 40
-	all[odd].Took *= 3
-	_, residuals, err := Fit(all)
+	known := knownSum
+	known.ContextTokenUS = 10
+	var all []Measurement
+	for _, m := range measure(known, 0, 1) {
+		if m.Step.Context == 0 {
+			all = append(all, m)
+		}
+	}
+	only := Step{Decode: 1, Context: 100_000}
+	all = append(all, Measurement{only, known.Time(only)})
+	got, residuals, err := Fit(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(residuals.Worst-2.0/3) > 0.05 || residuals.WorstAt != all[odd].Step.String() {
-		t.Errorf("the worst residual is %v at %s, want 0.67 at %v", residuals.Worst, residuals.WorstAt, all[odd].Step)
+	if math.Abs(got.ContextTokenUS-10) > 0.1 {
+		t.Errorf("a context token takes %v µs, want 10", got.ContextTokenUS)
+	}
+	if residuals.Worst < 0.99 || residuals.WorstAt != only.String() || residuals.P50 > 0.01 {
+		t.Errorf("residuals %v; want one of 1 at %v", residuals, only)
 	}
 }
 
