@@ -42,6 +42,8 @@ type commands struct {
 	Certs   certsCommand   `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
 	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
 	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
+
+	Calibrate calibrateCommand `cmd:"" group:"run" help:"Measure what models cost on the devices of this machine."`
 }
 
 // console is where a command writes its results and its log.

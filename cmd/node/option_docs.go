@@ -196,6 +196,10 @@ func helpVars() kong.Vars {
 		"steptimeout": replica.DefaultWatch.StepTimeout.String(),
 		"hungtimeout": replica.DefaultWatch.HungTimeout.String(),
 		"canary":      replica.DefaultWatch.Canary.String(),
+		"calmodel":    "Folder of a model to measure; may be given several times (default: " + shippedModel + ").",
+		"caltime":     "About how long to measure, in all.",
+		"calout": "Folder for the profiles, one file for each model " +
+			"(default: $$XDG_DATA_HOME/troupe/NAME/profiles).",
 	}
 }
 

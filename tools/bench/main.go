@@ -58,7 +58,8 @@ func run() error {
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"standby", standby}, {"preempt", preemption}, {"weights", weightLoads}, {"loads of adapters", adapterLoads},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
-		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
+		{"driver layer", driverLayer}, {"cost model", costModel},
+		{"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
 		if !strings.Contains(measure.name, *only) {
 			continue
