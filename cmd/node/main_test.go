@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -26,6 +28,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata", // a node that starts although it should not runs until the deadline of go test
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("EXAMPLES", filepath.Join(testkit.Root(), "examples"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector delays every exit by a second
 			return nil
 		},
