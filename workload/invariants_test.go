@@ -128,6 +128,10 @@ func TestSourcesStop(t *testing.T) {
 			break
 		}
 	}
+	same, err := Collect(Merge(Of([]Request{{}, {At: 2, Client: "a"}}), Of([]Request{{At: 1}, {At: 2, Client: "b"}})))
+	if err != nil || same[2].Client+same[3].Client != "ab" {
+		t.Errorf("requests at the same time: %v, %v", same, err)
+	}
 	got, err := Collect(Scale(some, 2))
 	if err != nil || got[1].At != 1 {
 		t.Errorf("scaled: %v, %v", got, err)

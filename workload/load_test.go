@@ -136,12 +136,17 @@ func TestConversations(t *testing.T) {
 	if s.Reused < 0.3 || s.Reused > 0.9 || !math.IsNaN(p.Reused) {
 		t.Errorf("reused %.2f, without conversations %.2f", s.Reused, p.Reused)
 	}
+	tokens := map[string]int{}
 	system, turns, owner := map[string]uint64{}, map[string]int{}, map[uint64]string{}
 	for r, err := range l.Requests(1) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		turns[r.Client]++
+		if r.Prompt <= tokens[r.Client] {
+			t.Fatalf("a prompt of %d tokens continues %d", r.Prompt, tokens[r.Client])
+		}
+		tokens[r.Client] = r.Prompt + r.Output
 		if len(r.Prefix) != r.Prompt/256 || r.PrefixBlock != 256 {
 			t.Fatalf("%d hashes of %d tokens for a prompt of %d", len(r.Prefix), r.PrefixBlock, r.Prompt)
 		}
@@ -164,6 +169,14 @@ func TestConversations(t *testing.T) {
 		t.Error("two models begin with the same block")
 	}
 	near(t, "turns", float64(s.Requests)/float64(len(turns)), 3, 0.35) // a short prompt continues nothing
+}
+
+// TestReused checks that only leading blocks count as reused.
+func TestReused(t *testing.T) {
+	s, err := Measure(Of([]Request{{Prefix: []uint64{1, 2, 3}}, {Prefix: []uint64{1, 4, 3}}, {Prefix: []uint64{5, 2}}}))
+	if err != nil || s.Reused != 1.0/8 {
+		t.Errorf("reused %v, %v", s.Reused, err)
+	}
 }
 
 // TestCheck checks that each invalid load is refused with the key and a remedy.

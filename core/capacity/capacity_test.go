@@ -51,6 +51,28 @@ func TestArticle(t *testing.T) {
 	}
 }
 
+// TestWholeDevices checks that a pool has enough devices for one replica of each model, and none because of a rounding
+// error: the sum of the peaks below is 2.0000000000000004.
+func TestWholeDevices(t *testing.T) {
+	var models []Model
+	for _, peak := range []float64{0.9, 0.8, 0.1, 0.1, 0.1} {
+		models = append(models, Model{MinDevices: Known(1), Devices: Known(1), Peak: Known(peak), Average: Known(0)})
+	}
+	if r := New(Input{Models: models}); r.Pools[1].Devices != Known(2) {
+		t.Errorf("%+v", r.Pools[1].Devices)
+	}
+	for i := range models {
+		models[i].Average = Known(0.3)
+	}
+	if r := New(Input{Models: models}); r.Pools[2].Devices != Known(2) {
+		t.Errorf("%+v for an average use of 1.5", r.Pools[2].Devices)
+	}
+	models[1].MinDevices = Known(4)
+	if r := New(Input{Models: models}); r.Pools[1].Devices != Known(4) || r.Pools[2].Devices != Known(4) {
+		t.Errorf("%+v", r.Pools)
+	}
+}
+
 // TestSeries checks peaks and averages of two models with opposite use, which need only three devices together.
 func TestSeries(t *testing.T) {
 	models := []Model{
