@@ -43,7 +43,7 @@ func readModels(path string, trace bool) ([]report.Described, error) {
 		return nil, fmt.Errorf("--models %s: %w", path, describeYAMLError(err))
 	}
 	if len(f.Models) == 0 {
-		return nil, fmt.Errorf("--models %s: there are no models; add them under models:", path)
+		return nil, fmt.Errorf("--models %s: there are no models; add a list with the key models", path)
 	}
 	named := make(map[string]bool)
 	all := make([]report.Described, len(f.Models))
