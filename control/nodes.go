@@ -30,6 +30,8 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, switchEndpoint, "gpus.switch",
 			`let a model serve on a GPU instead of others: {"node": "`+c.Node+`", "name": "gpu-0", "to": "kjv"}`,
 			c.switchGpu),
+		serve(c, life, "capacity-report", "capacity.report",
+			`the devices that models hold and use, and what is wasted: {"price": 2.5}`, c.capacityReport),
 		serve(c, life, "keys-list", "keys.list",
 			"API keys by name, with their limits and their usage in the cluster", c.listKeys),
 		serve(c, life, "tree", "tree",

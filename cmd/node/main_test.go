@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("MODEL", testkit.Model())
+			env.Setenv("EXAMPLES", filepath.Join(testkit.Root(), "examples"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector delays every exit by a second
 			return nil
 		},

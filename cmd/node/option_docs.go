@@ -188,7 +188,13 @@ func helpVars() kong.Vars {
 		"logincert":   "Client certificate, if the NATS server requires one; \"troupe certs\" creates it.",
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",
 		"config":      "YAML file with deployments, adapters and any of these options, with underscores (nats_listen).",
-		"http":        defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster,
+
+		"reportoutput": "Output: table or json.",
+		"reportfor":    "Sample the cluster for this long, which gives peaks.",
+		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",
+		"reportmodels": "YAML file with models to report on instead of a cluster: their devices, and speeds or shares.",
+
+		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster,
 		"drain": defaultDrain, "grace": defaultGrace.String(),
 		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes),
 		"kvwatermark": defaultWatermark(), "kvrestore": string(kv.RestoreAuto), "kvpolicy": kv.DefaultPolicy,
