@@ -28,7 +28,7 @@ type Replicas struct {
 	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
 	Pins      func(model string) (uint64, []*messages.PinnedPrefix)
 	HostCache HostCache // of adapters
-	// AdapterLoaded counts a copy of an adapter of a model to a device.
+	// AdapterLoaded counts a copy of an adapter of a model to a device; nil: they are not counted.
 	AdapterLoaded func(model, key string)
 	Watch         core.Watch
 	Publish       func(kind, subject, detail string)
