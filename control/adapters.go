@@ -101,18 +101,28 @@ func (c *control) listAdapters(
 	if n := int(req.GetLimit()); n > 0 {
 		limit = min(n, limit)
 	}
+	listed := all[:min(limit, len(all))]
+	uses, missing, err := c.adapterUses(ctx, &messages.NodeAdaptersRequest{Model: req.GetModel()}, listed)
 	return &messages.ListAdaptersResponse{
-		Adapters: all[:min(limit, len(all))], More: len(all) > limit, Host: c.view.HostAdapters(ctx),
-	}, nil
+		Adapters: listed, More: len(all) > limit, Host: c.view.HostAdapters(ctx), Uses: uses, Missing: missing,
+	}, err
 }
 
-func (c *control) getAdapter(_ context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+func (c *control) getAdapter(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
 	name, err := adapterName(req)
 	if err != nil {
 		return nil, err
 	}
 	a, err := c.Backend.Adapter(name)
-	return &messages.AdapterResponse{Adapter: a}, err
+	if err != nil {
+		return nil, err
+	}
+	of := &messages.NodeAdaptersRequest{Model: a.GetModel(), Adapter: a.Key()}
+	uses, missing, err := c.adapterUses(ctx, of, []*messages.AdapterSpec{a})
+	if err != nil {
+		return nil, err
+	}
+	return &messages.AdapterResponse{Adapter: a, Use: uses[0], Missing: missing}, nil
 }
 
 func (c *control) deleteAdapter(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {

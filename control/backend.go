@@ -64,6 +64,8 @@ type AdapterBackend interface {
 	// model and name.
 	Adapters(model string) []*messages.AdapterSpec
 	AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error)
+	// AdapterUses returns what adapters were used for on this node only.
+	AdapterUses(req *messages.NodeAdaptersRequest) []*messages.AdapterUse
 }
 
 // GPUBackend is the part of Backend for GPUs. It sends each request to a GPU of any node.

@@ -38,6 +38,8 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 			`the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
 		serve(c, life, "node-status", own+".status", "the status of this node only", c.nodeStatus),
 		serve(c, life, "node-model", own+".model", "a model's folder as this node sees it", c.nodeModel),
+		serve(c, life, "node-adapters", own+".adapters", "what adapters were used for on this node only",
+			c.nodeAdapters),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node only", c.nodeTree),
 	}
 }

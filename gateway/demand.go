@@ -69,6 +69,12 @@ func (g *Gateway) sequenceFinished(gen *generation, c *choice) {
 	g.demand(gen, func(w *demand.Window, now time.Time) {
 		w.Finished(now, len(c.prompt), c.decoded+c.endTokens, now.Sub(c.firstTokens))
 	})
+	if gen.adapter == nil {
+		return
+	}
+	if gen.metrics.adapterSequences.Inc(); g.cfg.AdapterServed != nil {
+		g.cfg.AdapterServed(gen.adapter)
+	}
 }
 
 // report returns the demand for each model within the last window, by name.

@@ -26,6 +26,8 @@ import (
 type Config struct {
 	Directory Directory
 	Adapters  Adapters
+	// AdapterServed is called when a sequence with an adapter has all its tokens; nil: nothing is called.
+	AdapterServed func(*messages.AdapterSpec)
 	// Inspect reads the properties of a model from its folder.
 	Inspect func(path string) (engine.ModelInfo, error)
 	// Image returns the image of a model's files in host memory, which replaces a folder that is gone; nil:

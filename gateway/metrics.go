@@ -16,6 +16,7 @@ type metrics struct {
 	tokensIn   *prometheus.CounterVec
 	tokensOut  *prometheus.CounterVec
 	cached     *prometheus.CounterVec
+	adapters   *prometheus.CounterVec
 	byModel    sync.Map // model -> modelMetrics
 	counted    sync.Map // model -> true; models with a series in requests
 }
@@ -38,8 +39,11 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		tokensIn:  counter("troupe_gateway_prompt_tokens_total", "Prompt tokens of finished requests."),
 		tokensOut: counter("troupe_gateway_output_tokens_total", "Output tokens of finished requests."),
 		cached:    counter("troupe_gateway_cached_tokens_total", "Prompt tokens found in KV blocks."),
+		adapters: counter("troupe_gateway_adapter_sequences_total",
+			"Sequences that were served with an adapter; adapters.list counts them for each."),
 	}
-	r.MustRegister(m.requests, m.inFlight, m.firstToken, m.interToken, m.duration, m.tokensIn, m.tokensOut, m.cached)
+	r.MustRegister(m.requests, m.inFlight, m.firstToken, m.interToken, m.duration, m.tokensIn, m.tokensOut, m.cached,
+		m.adapters)
 	return m
 }
 
@@ -76,7 +80,7 @@ func (m *metrics) retain(deployed map[string]bool) {
 			for _, v := range []*prometheus.HistogramVec{m.firstToken, m.interToken, m.duration} {
 				v.DeleteLabelValues(name)
 			}
-			for _, v := range []*prometheus.CounterVec{m.tokensIn, m.tokensOut, m.cached} {
+			for _, v := range []*prometheus.CounterVec{m.tokensIn, m.tokensOut, m.cached, m.adapters} {
 				v.DeleteLabelValues(name)
 			}
 		}
@@ -88,6 +92,7 @@ func (m *metrics) retain(deployed map[string]bool) {
 type modelMetrics struct {
 	firstToken, interToken, duration prometheus.Observer
 	tokensIn, tokensOut, cached      prometheus.Counter
+	adapterSequences                 prometheus.Counter
 }
 
 func (m *metrics) forModel(model string) modelMetrics {
@@ -101,6 +106,8 @@ func (m *metrics) forModel(model string) modelMetrics {
 		tokensIn:   m.tokensIn.WithLabelValues(model),
 		tokensOut:  m.tokensOut.WithLabelValues(model),
 		cached:     m.cached.WithLabelValues(model),
+
+		adapterSequences: m.adapters.WithLabelValues(model),
 	}
 	m.byModel.Store(model, made)
 	return made

@@ -652,8 +652,10 @@ func (x *ListAdaptersRequest) GetLimit() uint32 {
 type ListAdaptersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapters      []*AdapterSpec         `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"`
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // further adapters exist
-	Host          []*HostAdapters        `protobuf:"bytes,3,rep,name=host,proto3" json:"host,omitempty"`  // copies in host memory, by node
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`       // further adapters exist
+	Host          []*HostAdapters        `protobuf:"bytes,3,rep,name=host,proto3" json:"host,omitempty"`        // copies in host memory, by node
+	Uses          []*AdapterUse          `protobuf:"bytes,60,rep,name=uses,proto3" json:"uses,omitempty"`       // of these adapters, in the same order
+	Missing       []string               `protobuf:"bytes,61,rep,name=missing,proto3" json:"missing,omitempty"` // nodes that did not answer, so that the uses lack theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +711,129 @@ func (x *ListAdaptersResponse) GetHost() []*HostAdapters {
 	return nil
 }
 
+func (x *ListAdaptersResponse) GetUses() []*AdapterUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+func (x *ListAdaptersResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// AdapterUse (report) is what one revision of an adapter was used for, over all nodes.
+type AdapterUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Sequences     uint64                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"`              // that were served with it since the nodes of their gateways started
+	Loads         uint64                 `protobuf:"varint,5,opt,name=loads,proto3" json:"loads,omitempty"`                      // to devices, since their nodes started
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // when the last of these sequences ended; absent: none has
+	Users         uint32                 `protobuf:"varint,7,opt,name=users,proto3" json:"users,omitempty"`                      // sequences that use it or wait for it now
+	OnGpu         uint32                 `protobuf:"varint,8,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"`         // replicas that have it on their device
+	Bytes         uint64                 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`                      // on these devices
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterUse) Reset() {
+	*x = AdapterUse{}
+	mi := &file_messages_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterUse) ProtoMessage() {}
+
+func (x *AdapterUse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterUse.ProtoReflect.Descriptor instead.
+func (*AdapterUse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdapterUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AdapterUse) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *AdapterUse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AdapterUse) GetSequences() uint64 {
+	if x != nil {
+		return x.Sequences
+	}
+	return 0
+}
+
+func (x *AdapterUse) GetLoads() uint64 {
+	if x != nil {
+		return x.Loads
+	}
+	return 0
+}
+
+func (x *AdapterUse) GetLastUsed() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsed
+	}
+	return nil
+}
+
+func (x *AdapterUse) GetUsers() uint32 {
+	if x != nil {
+		return x.Users
+	}
+	return 0
+}
+
+func (x *AdapterUse) GetOnGpu() uint32 {
+	if x != nil {
+		return x.OnGpu
+	}
+	return 0
+}
+
+func (x *AdapterUse) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // HostAdapters (report) are the copies of adapters in the host memory of a node, which its replicas share.
 type HostAdapters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -721,7 +846,7 @@ type HostAdapters struct {
 
 func (x *HostAdapters) Reset() {
 	*x = HostAdapters{}
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +858,7 @@ func (x *HostAdapters) String() string {
 func (*HostAdapters) ProtoMessage() {}
 
 func (x *HostAdapters) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[12]
+	mi := &file_messages_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +871,7 @@ func (x *HostAdapters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAdapters.ProtoReflect.Descriptor instead.
 func (*HostAdapters) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{12}
+	return file_messages_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HostAdapters) GetNode() string {
@@ -781,7 +906,7 @@ type AdapterRequest struct {
 
 func (x *AdapterRequest) Reset() {
 	*x = AdapterRequest{}
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +918,7 @@ func (x *AdapterRequest) String() string {
 func (*AdapterRequest) ProtoMessage() {}
 
 func (x *AdapterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[13]
+	mi := &file_messages_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +931,7 @@ func (x *AdapterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterRequest.ProtoReflect.Descriptor instead.
 func (*AdapterRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{13}
+	return file_messages_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdapterRequest) GetName() string {
@@ -825,14 +950,16 @@ func (x *AdapterRequest) GetModel() string {
 
 type AdapterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // of a deleted adapter: its last state
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`  // of a deleted adapter: its last state
+	Use           *AdapterUse            `protobuf:"bytes,60,opt,name=use,proto3" json:"use,omitempty"`         // of adapters.get
+	Missing       []string               `protobuf:"bytes,61,rep,name=missing,proto3" json:"missing,omitempty"` // nodes that did not answer, so that the use lacks theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdapterResponse) Reset() {
 	*x = AdapterResponse{}
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +971,7 @@ func (x *AdapterResponse) String() string {
 func (*AdapterResponse) ProtoMessage() {}
 
 func (x *AdapterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[14]
+	mi := &file_messages_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,12 +984,26 @@ func (x *AdapterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterResponse.ProtoReflect.Descriptor instead.
 func (*AdapterResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{14}
+	return file_messages_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdapterResponse) GetAdapter() *AdapterSpec {
 	if x != nil {
 		return x.Adapter
+	}
+	return nil
+}
+
+func (x *AdapterResponse) GetUse() *AdapterUse {
+	if x != nil {
+		return x.Use
+	}
+	return nil
+}
+
+func (x *AdapterResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
 	}
 	return nil
 }
@@ -877,7 +1018,7 @@ type AdapterStatsRequest struct {
 
 func (x *AdapterStatsRequest) Reset() {
 	*x = AdapterStatsRequest{}
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1030,7 @@ func (x *AdapterStatsRequest) String() string {
 func (*AdapterStatsRequest) ProtoMessage() {}
 
 func (x *AdapterStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[15]
+	mi := &file_messages_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1043,7 @@ func (x *AdapterStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStatsRequest.ProtoReflect.Descriptor instead.
 func (*AdapterStatsRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{15}
+	return file_messages_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdapterStatsRequest) GetModel() string {
@@ -925,7 +1066,7 @@ type AdapterStatsResponse struct {
 
 func (x *AdapterStatsResponse) Reset() {
 	*x = AdapterStatsResponse{}
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1078,7 @@ func (x *AdapterStatsResponse) String() string {
 func (*AdapterStatsResponse) ProtoMessage() {}
 
 func (x *AdapterStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[16]
+	mi := &file_messages_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1091,7 @@ func (x *AdapterStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStatsResponse.ProtoReflect.Descriptor instead.
 func (*AdapterStatsResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{16}
+	return file_messages_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdapterStatsResponse) GetAdapters() []*AdapterStats {
@@ -1003,7 +1144,7 @@ type AdapterStats struct {
 
 func (x *AdapterStats) Reset() {
 	*x = AdapterStats{}
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1156,7 @@ func (x *AdapterStats) String() string {
 func (*AdapterStats) ProtoMessage() {}
 
 func (x *AdapterStats) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[17]
+	mi := &file_messages_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1169,7 @@ func (x *AdapterStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdapterStats.ProtoReflect.Descriptor instead.
 func (*AdapterStats) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{17}
+	return file_messages_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdapterStats) GetName() string {
@@ -1087,7 +1228,7 @@ type ReplicaAdapter struct {
 
 func (x *ReplicaAdapter) Reset() {
 	*x = ReplicaAdapter{}
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1240,7 @@ func (x *ReplicaAdapter) String() string {
 func (*ReplicaAdapter) ProtoMessage() {}
 
 func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[18]
+	mi := &file_messages_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1253,7 @@ func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAdapter.ProtoReflect.Descriptor instead.
 func (*ReplicaAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{18}
+	return file_messages_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplicaAdapter) GetReplica() string {
@@ -1159,7 +1300,7 @@ type ListGpusRequest struct {
 
 func (x *ListGpusRequest) Reset() {
 	*x = ListGpusRequest{}
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1312,7 @@ func (x *ListGpusRequest) String() string {
 func (*ListGpusRequest) ProtoMessage() {}
 
 func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[19]
+	mi := &file_messages_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1325,7 @@ func (x *ListGpusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusRequest.ProtoReflect.Descriptor instead.
 func (*ListGpusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{19}
+	return file_messages_control_proto_rawDescGZIP(), []int{20}
 }
 
 type ListGpusResponse struct {
@@ -1196,7 +1337,7 @@ type ListGpusResponse struct {
 
 func (x *ListGpusResponse) Reset() {
 	*x = ListGpusResponse{}
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1349,7 @@ func (x *ListGpusResponse) String() string {
 func (*ListGpusResponse) ProtoMessage() {}
 
 func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[20]
+	mi := &file_messages_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1362,7 @@ func (x *ListGpusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGpusResponse.ProtoReflect.Descriptor instead.
 func (*ListGpusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{20}
+	return file_messages_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListGpusResponse) GetGpus() []*GpuStatus {
@@ -1243,7 +1384,7 @@ type QuarantineGpuRequest struct {
 
 func (x *QuarantineGpuRequest) Reset() {
 	*x = QuarantineGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1396,7 @@ func (x *QuarantineGpuRequest) String() string {
 func (*QuarantineGpuRequest) ProtoMessage() {}
 
 func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[21]
+	mi := &file_messages_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1409,7 @@ func (x *QuarantineGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{21}
+	return file_messages_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QuarantineGpuRequest) GetNode() string {
@@ -1301,7 +1442,7 @@ type QuarantineGpuResponse struct {
 
 func (x *QuarantineGpuResponse) Reset() {
 	*x = QuarantineGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1454,7 @@ func (x *QuarantineGpuResponse) String() string {
 func (*QuarantineGpuResponse) ProtoMessage() {}
 
 func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[22]
+	mi := &file_messages_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1467,7 @@ func (x *QuarantineGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{22}
+	return file_messages_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QuarantineGpuResponse) GetGpu() *GpuStatus {
@@ -1348,7 +1489,7 @@ type ReleaseGpuRequest struct {
 
 func (x *ReleaseGpuRequest) Reset() {
 	*x = ReleaseGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1501,7 @@ func (x *ReleaseGpuRequest) String() string {
 func (*ReleaseGpuRequest) ProtoMessage() {}
 
 func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[23]
+	mi := &file_messages_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1514,7 @@ func (x *ReleaseGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{23}
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseGpuRequest) GetNode() string {
@@ -1406,7 +1547,7 @@ type ReleaseGpuResponse struct {
 
 func (x *ReleaseGpuResponse) Reset() {
 	*x = ReleaseGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1559,7 @@ func (x *ReleaseGpuResponse) String() string {
 func (*ReleaseGpuResponse) ProtoMessage() {}
 
 func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1572,7 @@ func (x *ReleaseGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{24}
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
@@ -1453,7 +1594,7 @@ type EvictWeightsRequest struct {
 
 func (x *EvictWeightsRequest) Reset() {
 	*x = EvictWeightsRequest{}
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1606,7 @@ func (x *EvictWeightsRequest) String() string {
 func (*EvictWeightsRequest) ProtoMessage() {}
 
 func (x *EvictWeightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1619,7 @@ func (x *EvictWeightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsRequest.ProtoReflect.Descriptor instead.
 func (*EvictWeightsRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{25}
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EvictWeightsRequest) GetNode() string {
@@ -1511,7 +1652,7 @@ type EvictWeightsResponse struct {
 
 func (x *EvictWeightsResponse) Reset() {
 	*x = EvictWeightsResponse{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1664,7 @@ func (x *EvictWeightsResponse) String() string {
 func (*EvictWeightsResponse) ProtoMessage() {}
 
 func (x *EvictWeightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1677,7 @@ func (x *EvictWeightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResponse.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EvictWeightsResponse) GetGpu() *GpuStatus {
@@ -1559,7 +1700,7 @@ type SwitchGpuRequest struct {
 
 func (x *SwitchGpuRequest) Reset() {
 	*x = SwitchGpuRequest{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1712,7 @@ func (x *SwitchGpuRequest) String() string {
 func (*SwitchGpuRequest) ProtoMessage() {}
 
 func (x *SwitchGpuRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1725,7 @@ func (x *SwitchGpuRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuRequest.ProtoReflect.Descriptor instead.
 func (*SwitchGpuRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SwitchGpuRequest) GetNode() string {
@@ -1617,7 +1758,7 @@ type SwitchGpuResponse struct {
 
 func (x *SwitchGpuResponse) Reset() {
 	*x = SwitchGpuResponse{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1770,7 @@ func (x *SwitchGpuResponse) String() string {
 func (*SwitchGpuResponse) ProtoMessage() {}
 
 func (x *SwitchGpuResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1783,7 @@ func (x *SwitchGpuResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuResponse.ProtoReflect.Descriptor instead.
 func (*SwitchGpuResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SwitchGpuResponse) GetSwitch() *GpuSwitch {
@@ -1662,7 +1803,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1815,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1828,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1706,7 +1847,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1859,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1872,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -1751,7 +1892,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1904,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1917,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -1795,7 +1936,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1948,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1961,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -1842,7 +1983,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1995,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2008,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -1902,7 +2043,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2055,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2068,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -1963,7 +2104,7 @@ type StandbyModelRequest struct {
 
 func (x *StandbyModelRequest) Reset() {
 	*x = StandbyModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2116,7 @@ func (x *StandbyModelRequest) String() string {
 func (*StandbyModelRequest) ProtoMessage() {}
 
 func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2129,7 @@ func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelRequest.ProtoReflect.Descriptor instead.
 func (*StandbyModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StandbyModelRequest) GetName() string {
@@ -2016,7 +2157,7 @@ type StandbyModelResponse struct {
 
 func (x *StandbyModelResponse) Reset() {
 	*x = StandbyModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2169,7 @@ func (x *StandbyModelResponse) String() string {
 func (*StandbyModelResponse) ProtoMessage() {}
 
 func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2182,7 @@ func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelResponse.ProtoReflect.Descriptor instead.
 func (*StandbyModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StandbyModelResponse) GetDeployment() *DeploymentSpec {
@@ -2077,7 +2218,7 @@ type ActivateModelRequest struct {
 
 func (x *ActivateModelRequest) Reset() {
 	*x = ActivateModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2230,7 @@ func (x *ActivateModelRequest) String() string {
 func (*ActivateModelRequest) ProtoMessage() {}
 
 func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2243,7 @@ func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelRequest.ProtoReflect.Descriptor instead.
 func (*ActivateModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ActivateModelRequest) GetName() string {
@@ -2130,7 +2271,7 @@ type ActivateModelResponse struct {
 
 func (x *ActivateModelResponse) Reset() {
 	*x = ActivateModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2283,7 @@ func (x *ActivateModelResponse) String() string {
 func (*ActivateModelResponse) ProtoMessage() {}
 
 func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2296,7 @@ func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelResponse.ProtoReflect.Descriptor instead.
 func (*ActivateModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ActivateModelResponse) GetDeployment() *DeploymentSpec {
@@ -2191,7 +2332,7 @@ type ParkModelRequest struct {
 
 func (x *ParkModelRequest) Reset() {
 	*x = ParkModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2344,7 @@ func (x *ParkModelRequest) String() string {
 func (*ParkModelRequest) ProtoMessage() {}
 
 func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2357,7 @@ func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelRequest.ProtoReflect.Descriptor instead.
 func (*ParkModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ParkModelRequest) GetName() string {
@@ -2244,7 +2385,7 @@ type ParkModelResponse struct {
 
 func (x *ParkModelResponse) Reset() {
 	*x = ParkModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2397,7 @@ func (x *ParkModelResponse) String() string {
 func (*ParkModelResponse) ProtoMessage() {}
 
 func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2410,7 @@ func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelResponse.ProtoReflect.Descriptor instead.
 func (*ParkModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ParkModelResponse) GetDeployment() *DeploymentSpec {
@@ -2306,7 +2447,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2459,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2472,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -2364,7 +2505,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2517,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2530,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -2414,7 +2555,7 @@ type PreemptReplicaRequest struct {
 
 func (x *PreemptReplicaRequest) Reset() {
 	*x = PreemptReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2567,7 @@ func (x *PreemptReplicaRequest) String() string {
 func (*PreemptReplicaRequest) ProtoMessage() {}
 
 func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2580,7 @@ func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PreemptReplicaRequest) GetName() string {
@@ -2486,7 +2627,7 @@ type PreemptReplicaResponse struct {
 
 func (x *PreemptReplicaResponse) Reset() {
 	*x = PreemptReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2639,7 @@ func (x *PreemptReplicaResponse) String() string {
 func (*PreemptReplicaResponse) ProtoMessage() {}
 
 func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2652,7 @@ func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PreemptReplicaResponse) GetPreemption() *PreemptionStatus {
@@ -2530,7 +2671,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2683,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2696,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 type ListNodesResponse struct {
@@ -2568,7 +2709,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2721,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2734,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2621,7 +2762,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2774,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2787,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2665,7 +2806,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2818,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2831,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2710,7 +2851,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2863,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2876,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2754,7 +2895,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +2907,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +2920,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2813,7 +2954,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2966,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2979,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2961,7 +3102,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3114,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3127,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -3041,7 +3182,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3194,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3207,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -3086,7 +3227,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3239,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3252,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -3139,7 +3280,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3292,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3305,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -3191,7 +3332,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3344,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3357,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -3259,7 +3400,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3412,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3425,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ActorNode) GetName() string {
@@ -3417,7 +3558,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3570,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3583,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -3461,7 +3602,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3614,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3627,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -3508,7 +3649,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3661,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3674,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -3565,7 +3706,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3718,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3731,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3642,6 +3783,104 @@ func (x *NodeModelResponse) GetImage() bool {
 	return false
 }
 
+// troupe.v1.node.<name>.adapters: what the adapters of a node were used for. Requested by the node that answers
+// troupe.v1.adapters.list or troupe.v1.adapters.get.
+type NodeAdaptersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`     // empty: all
+	Adapter       string                 `protobuf:"bytes,2,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision"; empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeAdaptersRequest) Reset() {
+	*x = NodeAdaptersRequest{}
+	mi := &file_messages_control_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeAdaptersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeAdaptersRequest) ProtoMessage() {}
+
+func (x *NodeAdaptersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeAdaptersRequest.ProtoReflect.Descriptor instead.
+func (*NodeAdaptersRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *NodeAdaptersRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *NodeAdaptersRequest) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
+type NodeAdaptersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uses          []*AdapterUse          `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"` // with sequences, loads and last_used
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeAdaptersResponse) Reset() {
+	*x = NodeAdaptersResponse{}
+	mi := &file_messages_control_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeAdaptersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeAdaptersResponse) ProtoMessage() {}
+
+func (x *NodeAdaptersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeAdaptersResponse.ProtoReflect.Descriptor instead.
+func (*NodeAdaptersResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *NodeAdaptersResponse) GetUses() []*AdapterUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
 // ModelSizes are the parts of a replica's device memory.
 type ModelSizes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3662,7 +3901,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3913,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3926,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{62}
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3776,7 +4015,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3788,7 +4027,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3801,7 +4040,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{63}
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
 }
 
 type NodeStatusResponse struct {
@@ -3813,7 +4052,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3825,7 +4064,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3838,7 +4077,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{64}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3860,7 +4099,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3872,7 +4111,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3885,7 +4124,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3923,7 +4162,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4174,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4187,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{66}
+	return file_messages_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Event) GetKind() string {
@@ -4000,7 +4239,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4251,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4264,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{67}
+	return file_messages_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -4066,7 +4305,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4078,7 +4317,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4091,7 +4330,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{68}
+	return file_messages_control_proto_rawDescGZIP(), []int{71}
 }
 
 type ListKeysResponse struct {
@@ -4103,7 +4342,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4354,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4367,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{69}
+	return file_messages_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -4153,7 +4392,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4404,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4417,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{70}
+	return file_messages_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -4263,20 +4502,35 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x13ListAdaptersRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\x8b\x01\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xd0\x01\n" +
 	"\x14ListAdaptersResponse\x122\n" +
 	"\badapters\x18\x01 \x03(\v2\x16.troupe.v1.AdapterSpecR\badapters\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12+\n" +
-	"\x04host\x18\x03 \x03(\v2\x17.troupe.v1.HostAdaptersR\x04host\"P\n" +
+	"\x04host\x18\x03 \x03(\v2\x17.troupe.v1.HostAdaptersR\x04host\x12)\n" +
+	"\x04uses\x18< \x03(\v2\x15.troupe.v1.AdapterUseR\x04uses\x12\x18\n" +
+	"\amissing\x18= \x03(\tR\amissing\"\x82\x02\n" +
+	"\n" +
+	"AdapterUse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tsequences\x18\x04 \x01(\x04R\tsequences\x12\x14\n" +
+	"\x05loads\x18\x05 \x01(\x04R\x05loads\x127\n" +
+	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x14\n" +
+	"\x05users\x18\a \x01(\rR\x05users\x12\x15\n" +
+	"\x06on_gpu\x18\b \x01(\rR\x05onGpu\x12\x14\n" +
+	"\x05bytes\x18\t \x01(\x04R\x05bytes\"P\n" +
 	"\fHostAdapters\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06copies\x18\x02 \x01(\rR\x06copies\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\":\n" +
 	"\x0eAdapterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"C\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"\x86\x01\n" +
 	"\x0fAdapterResponse\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"+\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\x12'\n" +
+	"\x03use\x18< \x01(\v2\x15.troupe.v1.AdapterUseR\x03use\x12\x18\n" +
+	"\amissing\x18= \x03(\tR\amissing\"+\n" +
 	"\x13AdapterStatsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"\xc8\x01\n" +
 	"\x14AdapterStatsResponse\x123\n" +
@@ -4477,7 +4731,12 @@ const file_messages_control_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x05sizes\x18\x05 \x01(\v2\x15.troupe.v1.ModelSizesR\x05sizes\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05image\x18\a \x01(\bR\x05image\"\x8c\x03\n" +
+	"\x05image\x18\a \x01(\bR\x05image\"E\n" +
+	"\x13NodeAdaptersRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\aadapter\x18\x02 \x01(\tR\aadapter\"A\n" +
+	"\x14NodeAdaptersResponse\x12)\n" +
+	"\x04uses\x18\x01 \x03(\v2\x15.troupe.v1.AdapterUseR\x04uses\"\x8c\x03\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
@@ -4544,7 +4803,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -4559,152 +4818,159 @@ var file_messages_control_proto_goTypes = []any{
 	(*RegisterAdapterResponse)(nil), // 10: troupe.v1.RegisterAdapterResponse
 	(*ListAdaptersRequest)(nil),     // 11: troupe.v1.ListAdaptersRequest
 	(*ListAdaptersResponse)(nil),    // 12: troupe.v1.ListAdaptersResponse
-	(*HostAdapters)(nil),            // 13: troupe.v1.HostAdapters
-	(*AdapterRequest)(nil),          // 14: troupe.v1.AdapterRequest
-	(*AdapterResponse)(nil),         // 15: troupe.v1.AdapterResponse
-	(*AdapterStatsRequest)(nil),     // 16: troupe.v1.AdapterStatsRequest
-	(*AdapterStatsResponse)(nil),    // 17: troupe.v1.AdapterStatsResponse
-	(*AdapterStats)(nil),            // 18: troupe.v1.AdapterStats
-	(*ReplicaAdapter)(nil),          // 19: troupe.v1.ReplicaAdapter
-	(*ListGpusRequest)(nil),         // 20: troupe.v1.ListGpusRequest
-	(*ListGpusResponse)(nil),        // 21: troupe.v1.ListGpusResponse
-	(*QuarantineGpuRequest)(nil),    // 22: troupe.v1.QuarantineGpuRequest
-	(*QuarantineGpuResponse)(nil),   // 23: troupe.v1.QuarantineGpuResponse
-	(*ReleaseGpuRequest)(nil),       // 24: troupe.v1.ReleaseGpuRequest
-	(*ReleaseGpuResponse)(nil),      // 25: troupe.v1.ReleaseGpuResponse
-	(*EvictWeightsRequest)(nil),     // 26: troupe.v1.EvictWeightsRequest
-	(*EvictWeightsResponse)(nil),    // 27: troupe.v1.EvictWeightsResponse
-	(*SwitchGpuRequest)(nil),        // 28: troupe.v1.SwitchGpuRequest
-	(*SwitchGpuResponse)(nil),       // 29: troupe.v1.SwitchGpuResponse
-	(*ListReplicasRequest)(nil),     // 30: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),    // 31: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),   // 32: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil),  // 33: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),       // 34: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),      // 35: troupe.v1.ScaleModelResponse
-	(*StandbyModelRequest)(nil),     // 36: troupe.v1.StandbyModelRequest
-	(*StandbyModelResponse)(nil),    // 37: troupe.v1.StandbyModelResponse
-	(*ActivateModelRequest)(nil),    // 38: troupe.v1.ActivateModelRequest
-	(*ActivateModelResponse)(nil),   // 39: troupe.v1.ActivateModelResponse
-	(*ParkModelRequest)(nil),        // 40: troupe.v1.ParkModelRequest
-	(*ParkModelResponse)(nil),       // 41: troupe.v1.ParkModelResponse
-	(*MigrateReplicaRequest)(nil),   // 42: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 43: troupe.v1.MigrateReplicaResponse
-	(*PreemptReplicaRequest)(nil),   // 44: troupe.v1.PreemptReplicaRequest
-	(*PreemptReplicaResponse)(nil),  // 45: troupe.v1.PreemptReplicaResponse
-	(*ListNodesRequest)(nil),        // 46: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 47: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 48: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 49: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 50: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 51: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 52: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 53: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 54: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 55: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 56: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 57: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 58: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 59: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 60: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 61: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 62: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 63: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 64: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 65: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 66: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 67: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 68: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 69: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 70: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 71: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 72: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 73: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 74: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 75: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 76: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 77: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),               // 78: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 79: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 80: troupe.v1.SequenceMigration
-	(*durationpb.Duration)(nil),     // 81: google.protobuf.Duration
-	(*PreemptionStatus)(nil),        // 82: troupe.v1.PreemptionStatus
-	(*Refused)(nil),                 // 83: troupe.v1.Refused
-	(*Member)(nil),                  // 84: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 85: google.protobuf.Timestamp
-	(*HostCacheStatus)(nil),         // 86: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 87: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 88: troupe.v1.GpuWeights
-	(Reason)(0),                     // 89: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 90: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 91: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 92: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 93: troupe.v1.ClientUsage
+	(*AdapterUse)(nil),              // 13: troupe.v1.AdapterUse
+	(*HostAdapters)(nil),            // 14: troupe.v1.HostAdapters
+	(*AdapterRequest)(nil),          // 15: troupe.v1.AdapterRequest
+	(*AdapterResponse)(nil),         // 16: troupe.v1.AdapterResponse
+	(*AdapterStatsRequest)(nil),     // 17: troupe.v1.AdapterStatsRequest
+	(*AdapterStatsResponse)(nil),    // 18: troupe.v1.AdapterStatsResponse
+	(*AdapterStats)(nil),            // 19: troupe.v1.AdapterStats
+	(*ReplicaAdapter)(nil),          // 20: troupe.v1.ReplicaAdapter
+	(*ListGpusRequest)(nil),         // 21: troupe.v1.ListGpusRequest
+	(*ListGpusResponse)(nil),        // 22: troupe.v1.ListGpusResponse
+	(*QuarantineGpuRequest)(nil),    // 23: troupe.v1.QuarantineGpuRequest
+	(*QuarantineGpuResponse)(nil),   // 24: troupe.v1.QuarantineGpuResponse
+	(*ReleaseGpuRequest)(nil),       // 25: troupe.v1.ReleaseGpuRequest
+	(*ReleaseGpuResponse)(nil),      // 26: troupe.v1.ReleaseGpuResponse
+	(*EvictWeightsRequest)(nil),     // 27: troupe.v1.EvictWeightsRequest
+	(*EvictWeightsResponse)(nil),    // 28: troupe.v1.EvictWeightsResponse
+	(*SwitchGpuRequest)(nil),        // 29: troupe.v1.SwitchGpuRequest
+	(*SwitchGpuResponse)(nil),       // 30: troupe.v1.SwitchGpuResponse
+	(*ListReplicasRequest)(nil),     // 31: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),    // 32: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),   // 33: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil),  // 34: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),       // 35: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),      // 36: troupe.v1.ScaleModelResponse
+	(*StandbyModelRequest)(nil),     // 37: troupe.v1.StandbyModelRequest
+	(*StandbyModelResponse)(nil),    // 38: troupe.v1.StandbyModelResponse
+	(*ActivateModelRequest)(nil),    // 39: troupe.v1.ActivateModelRequest
+	(*ActivateModelResponse)(nil),   // 40: troupe.v1.ActivateModelResponse
+	(*ParkModelRequest)(nil),        // 41: troupe.v1.ParkModelRequest
+	(*ParkModelResponse)(nil),       // 42: troupe.v1.ParkModelResponse
+	(*MigrateReplicaRequest)(nil),   // 43: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 44: troupe.v1.MigrateReplicaResponse
+	(*PreemptReplicaRequest)(nil),   // 45: troupe.v1.PreemptReplicaRequest
+	(*PreemptReplicaResponse)(nil),  // 46: troupe.v1.PreemptReplicaResponse
+	(*ListNodesRequest)(nil),        // 47: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 48: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 49: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 50: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 51: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 52: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 53: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 54: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 55: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 56: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 57: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 58: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 59: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 60: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 61: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 62: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 63: troupe.v1.NodeModelResponse
+	(*NodeAdaptersRequest)(nil),     // 64: troupe.v1.NodeAdaptersRequest
+	(*NodeAdaptersResponse)(nil),    // 65: troupe.v1.NodeAdaptersResponse
+	(*ModelSizes)(nil),              // 66: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 67: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 68: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 69: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 70: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 71: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 72: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 73: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 74: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 75: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 76: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 77: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 78: troupe.v1.AdapterSpec
+	(*timestamppb.Timestamp)(nil),   // 79: google.protobuf.Timestamp
+	(AdapterLocation)(0),            // 80: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 81: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),               // 82: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 83: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 84: troupe.v1.SequenceMigration
+	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
+	(*PreemptionStatus)(nil),        // 86: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 87: troupe.v1.Refused
+	(*Member)(nil),                  // 88: troupe.v1.Member
+	(*HostCacheStatus)(nil),         // 89: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 90: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 91: troupe.v1.GpuWeights
+	(Reason)(0),                     // 92: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 93: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 94: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 95: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 96: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	72, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	72, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	73, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	74, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	74, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	75, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	75, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	75, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	13, // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
-	75, // 9: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	18, // 10: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	13, // 11: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
-	19, // 12: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	76, // 13: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	77, // 14: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	77, // 15: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	77, // 16: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	77, // 17: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	78, // 18: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	79, // 19: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	72, // 20: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	73, // 21: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	72, // 22: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	73, // 23: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	72, // 24: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	73, // 25: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	72, // 26: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	73, // 27: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	80, // 28: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	81, // 29: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
-	82, // 30: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
-	52, // 31: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	83, // 32: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	52, // 33: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	52, // 34: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	84, // 35: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	77, // 36: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	85, // 37: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	53, // 38: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	86, // 39: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	87, // 40: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	58, // 41: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 42: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	66, // 43: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	85, // 44: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	58, // 45: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	88, // 46: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	58, // 47: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	63, // 48: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	52, // 49: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	85, // 50: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	85, // 51: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	89, // 52: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	90, // 53: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	91, // 54: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	71, // 55: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	92, // 56: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	93, // 57: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	75, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	75, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	76, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	77, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	78, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	78, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	78, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	14, // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
+	13, // 9: troupe.v1.ListAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
+	79, // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
+	78, // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	13, // 12: troupe.v1.AdapterResponse.use:type_name -> troupe.v1.AdapterUse
+	19, // 13: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	14, // 14: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
+	20, // 15: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
+	80, // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	81, // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	81, // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	81, // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	81, // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	82, // 21: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	83, // 22: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	75, // 23: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	76, // 24: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	75, // 25: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	76, // 26: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	75, // 27: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	76, // 28: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	75, // 29: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	76, // 30: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	84, // 31: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	85, // 32: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	86, // 33: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	53, // 34: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	87, // 35: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	53, // 36: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	53, // 37: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	88, // 38: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	81, // 39: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	79, // 40: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	54, // 41: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	89, // 42: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	90, // 43: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	59, // 44: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 45: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	69, // 46: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	79, // 47: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	59, // 48: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	91, // 49: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	59, // 50: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	66, // 51: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	13, // 52: troupe.v1.NodeAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
+	53, // 53: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	79, // 54: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	79, // 55: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	92, // 56: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	93, // 57: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	94, // 58: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	74, // 59: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	95, // 60: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	96, // 61: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4722,14 +4988,14 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
-	file_messages_control_proto_msgTypes[33].OneofWrappers = []any{}
+	file_messages_control_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   71,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1712,7 +1712,9 @@ type GpuStatus struct {
 	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`     // of its replicas
 	// Where the node has the weights that GetGpu names, apart from its devices: "host cache", "disk image",
 	// or "disk" for their folder; empty: nowhere, or it is not known.
-	WeightsSource string `protobuf:"bytes,41,opt,name=weights_source,json=weightsSource,proto3" json:"weights_source,omitempty"`
+	WeightsSource string           `protobuf:"bytes,41,opt,name=weights_source,json=weightsSource,proto3" json:"weights_source,omitempty"`
+	Utilization   *GpuUtilization  `protobuf:"bytes,60,opt,name=utilization,proto3" json:"utilization,omitempty"` // within the last minute
+	Switches      *GpuSwitchTotals `protobuf:"bytes,61,opt,name=switches,proto3" json:"switches,omitempty"`       // that have ended since the node started
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1880,6 +1882,223 @@ func (x *GpuStatus) GetWeightsSource() string {
 	return ""
 }
 
+func (x *GpuStatus) GetUtilization() *GpuUtilization {
+	if x != nil {
+		return x.Utilization
+	}
+	return nil
+}
+
+func (x *GpuStatus) GetSwitches() *GpuSwitchTotals {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
+}
+
+// GpuSwitchTotals (report) are the switches of a device and their times.
+type GpuSwitchTotals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Switched      uint64                 `protobuf:"varint,1,opt,name=switched,proto3" json:"switched,omitempty"`
+	Failed        uint64                 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	Drain         *durationpb.Duration   `protobuf:"bytes,3,opt,name=drain,proto3" json:"drain,omitempty"` // of all switches, as in SwitchMetrics
+	Free          *durationpb.Duration   `protobuf:"bytes,4,opt,name=free,proto3" json:"free,omitempty"`
+	Load          *durationpb.Duration   `protobuf:"bytes,5,opt,name=load,proto3" json:"load,omitempty"`
+	Start         *durationpb.Duration   `protobuf:"bytes,6,opt,name=start,proto3" json:"start,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuSwitchTotals) Reset() {
+	*x = GpuSwitchTotals{}
+	mi := &file_messages_gpu_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuSwitchTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuSwitchTotals) ProtoMessage() {}
+
+func (x *GpuSwitchTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuSwitchTotals.ProtoReflect.Descriptor instead.
+func (*GpuSwitchTotals) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GpuSwitchTotals) GetSwitched() uint64 {
+	if x != nil {
+		return x.Switched
+	}
+	return 0
+}
+
+func (x *GpuSwitchTotals) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *GpuSwitchTotals) GetDrain() *durationpb.Duration {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+func (x *GpuSwitchTotals) GetFree() *durationpb.Duration {
+	if x != nil {
+		return x.Free
+	}
+	return nil
+}
+
+func (x *GpuSwitchTotals) GetLoad() *durationpb.Duration {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+func (x *GpuSwitchTotals) GetStart() *durationpb.Duration {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *GpuSwitchTotals) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// GpuUtilization (report) is how replicas use a device within the last minute, by the steps that they report.
+// core/utilization has the formulas. Fields that are not set are unknown. GpuHealth has what the driver reports.
+type GpuUtilization struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Observed           *durationpb.Duration   `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"`
+	TimeShare          float64                `protobuf:"fixed64,2,opt,name=time_share,json=timeShare,proto3" json:"time_share,omitempty"`                        // of the observed time, in steps
+	RooflineShare      *float64               `protobuf:"fixed64,3,opt,name=roofline_share,json=rooflineShare,proto3,oneof" json:"roofline_share,omitempty"`      // least time for the steps over the time that they took
+	Utilization        *float64               `protobuf:"fixed64,4,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`                               // time_share times roofline_share
+	FlopsPerSecond     *float64               `protobuf:"fixed64,5,opt,name=flops_per_second,json=flopsPerSecond,proto3,oneof" json:"flops_per_second,omitempty"` // of the observed time
+	BytesPerSecond     *float64               `protobuf:"fixed64,6,opt,name=bytes_per_second,json=bytesPerSecond,proto3,oneof" json:"bytes_per_second,omitempty"`
+	PeakFlopsPerSecond *float64               `protobuf:"fixed64,7,opt,name=peak_flops_per_second,json=peakFlopsPerSecond,proto3,oneof" json:"peak_flops_per_second,omitempty"`
+	PeakBytesPerSecond *float64               `protobuf:"fixed64,8,opt,name=peak_bytes_per_second,json=peakBytesPerSecond,proto3,oneof" json:"peak_bytes_per_second,omitempty"`
+	PeakSource         string                 `protobuf:"bytes,9,opt,name=peak_source,json=peakSource,proto3" json:"peak_source,omitempty"` // "measured", or a datasheet; empty: the peaks are unknown
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *GpuUtilization) Reset() {
+	*x = GpuUtilization{}
+	mi := &file_messages_gpu_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuUtilization) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuUtilization) ProtoMessage() {}
+
+func (x *GpuUtilization) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuUtilization.ProtoReflect.Descriptor instead.
+func (*GpuUtilization) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GpuUtilization) GetObserved() *durationpb.Duration {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+func (x *GpuUtilization) GetTimeShare() float64 {
+	if x != nil {
+		return x.TimeShare
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetRooflineShare() float64 {
+	if x != nil && x.RooflineShare != nil {
+		return *x.RooflineShare
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetUtilization() float64 {
+	if x != nil && x.Utilization != nil {
+		return *x.Utilization
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetFlopsPerSecond() float64 {
+	if x != nil && x.FlopsPerSecond != nil {
+		return *x.FlopsPerSecond
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetBytesPerSecond() float64 {
+	if x != nil && x.BytesPerSecond != nil {
+		return *x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetPeakFlopsPerSecond() float64 {
+	if x != nil && x.PeakFlopsPerSecond != nil {
+		return *x.PeakFlopsPerSecond
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetPeakBytesPerSecond() float64 {
+	if x != nil && x.PeakBytesPerSecond != nil {
+		return *x.PeakBytesPerSecond
+	}
+	return 0
+}
+
+func (x *GpuUtilization) GetPeakSource() string {
+	if x != nil {
+		return x.PeakSource
+	}
+	return ""
+}
+
 // GpuSwitch (report) is a switch of a device from one model to another.
 type GpuSwitch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1897,7 +2116,7 @@ type GpuSwitch struct {
 
 func (x *GpuSwitch) Reset() {
 	*x = GpuSwitch{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2128,7 @@ func (x *GpuSwitch) String() string {
 func (*GpuSwitch) ProtoMessage() {}
 
 func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2141,7 @@ func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuSwitch.ProtoReflect.Descriptor instead.
 func (*GpuSwitch) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuSwitch) GetId() string {
@@ -1995,7 +2214,7 @@ type SwitchGpu struct {
 
 func (x *SwitchGpu) Reset() {
 	*x = SwitchGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2226,7 @@ func (x *SwitchGpu) String() string {
 func (*SwitchGpu) ProtoMessage() {}
 
 func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2239,7 @@ func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpu.ProtoReflect.Descriptor instead.
 func (*SwitchGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SwitchGpu) GetRequestId() string {
@@ -2065,7 +2284,7 @@ type SwitchGpuResult struct {
 
 func (x *SwitchGpuResult) Reset() {
 	*x = SwitchGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2296,7 @@ func (x *SwitchGpuResult) String() string {
 func (*SwitchGpuResult) ProtoMessage() {}
 
 func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2309,7 @@ func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchGpuResult.ProtoReflect.Descriptor instead.
 func (*SwitchGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SwitchGpuResult) GetRequestId() string {
@@ -2154,7 +2373,7 @@ type OverruleSwitch struct {
 
 func (x *OverruleSwitch) Reset() {
 	*x = OverruleSwitch{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2385,7 @@ func (x *OverruleSwitch) String() string {
 func (*OverruleSwitch) ProtoMessage() {}
 
 func (x *OverruleSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2398,7 @@ func (x *OverruleSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverruleSwitch.ProtoReflect.Descriptor instead.
 func (*OverruleSwitch) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OverruleSwitch) GetRequestId() string {
@@ -2213,7 +2432,7 @@ type OverruleSwitchResult struct {
 
 func (x *OverruleSwitchResult) Reset() {
 	*x = OverruleSwitchResult{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2444,7 @@ func (x *OverruleSwitchResult) String() string {
 func (*OverruleSwitchResult) ProtoMessage() {}
 
 func (x *OverruleSwitchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2457,7 @@ func (x *OverruleSwitchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverruleSwitchResult.ProtoReflect.Descriptor instead.
 func (*OverruleSwitchResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OverruleSwitchResult) GetRequestId() string {
@@ -2271,7 +2490,7 @@ type GpuTurns struct {
 
 func (x *GpuTurns) Reset() {
 	*x = GpuTurns{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2502,7 @@ func (x *GpuTurns) String() string {
 func (*GpuTurns) ProtoMessage() {}
 
 func (x *GpuTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2515,7 @@ func (x *GpuTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTurns.ProtoReflect.Descriptor instead.
 func (*GpuTurns) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuTurns) GetReplica() string {
@@ -2368,7 +2587,7 @@ type GpuWeights struct {
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2599,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2612,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -2487,7 +2706,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2718,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2731,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -2563,7 +2782,7 @@ type ReplicaBudget struct {
 
 func (x *ReplicaBudget) Reset() {
 	*x = ReplicaBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2794,7 @@ func (x *ReplicaBudget) String() string {
 func (*ReplicaBudget) ProtoMessage() {}
 
 func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2807,7 @@ func (x *ReplicaBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaBudget.ProtoReflect.Descriptor instead.
 func (*ReplicaBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReplicaBudget) GetReplica() string {
@@ -2625,7 +2844,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2856,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2869,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -2705,7 +2924,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2717,7 +2936,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2730,7 +2949,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -2842,7 +3061,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +3073,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +3086,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -2898,7 +3117,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +3129,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[31]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3142,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -2973,7 +3192,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3204,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[32]
+	mi := &file_messages_gpu_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3217,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -3033,7 +3252,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3264,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[33]
+	mi := &file_messages_gpu_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3277,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -3089,7 +3308,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3320,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[34]
+	mi := &file_messages_gpu_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3333,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{34}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -3176,7 +3395,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3407,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[35]
+	mi := &file_messages_gpu_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3420,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{35}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -3232,7 +3451,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3463,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[36]
+	mi := &file_messages_gpu_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3476,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{36}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -3321,7 +3540,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[37]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3552,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[37]
+	mi := &file_messages_gpu_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3565,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{37}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -3384,7 +3603,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[38]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3615,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[38]
+	mi := &file_messages_gpu_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3628,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{38}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -3472,7 +3691,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[39]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3703,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[39]
+	mi := &file_messages_gpu_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3716,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{39}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -3526,7 +3745,7 @@ type DeviceSuspected struct {
 
 func (x *DeviceSuspected) Reset() {
 	*x = DeviceSuspected{}
-	mi := &file_messages_gpu_proto_msgTypes[40]
+	mi := &file_messages_gpu_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3757,7 @@ func (x *DeviceSuspected) String() string {
 func (*DeviceSuspected) ProtoMessage() {}
 
 func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[40]
+	mi := &file_messages_gpu_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3770,7 @@ func (x *DeviceSuspected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceSuspected.ProtoReflect.Descriptor instead.
 func (*DeviceSuspected) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{40}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeviceSuspected) GetLease() string {
@@ -3582,7 +3801,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[41]
+	mi := &file_messages_gpu_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3813,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[41]
+	mi := &file_messages_gpu_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3826,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{41}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -3663,13 +3882,18 @@ type KVReport struct {
 	Capture       *durationpb.Duration   `protobuf:"bytes,22,opt,name=capture,proto3" json:"capture,omitempty"`                                  // how long that engine took to capture its graphs
 	Graphs        uint32                 `protobuf:"varint,23,opt,name=graphs,proto3" json:"graphs,omitempty"`                                   // that it captured
 	Verify        *durationpb.Duration   `protobuf:"bytes,10,opt,name=verify,proto3" json:"verify,omitempty"`                                    // of the canary that passed since it left standby; unset: none has
+	CountedTime   *durationpb.Duration   `protobuf:"bytes,60,opt,name=counted_time,json=countedTime,proto3" json:"counted_time,omitempty"`       // of step_time, in steps whose work was counted
+	LeastTime     *durationpb.Duration   `protobuf:"bytes,61,opt,name=least_time,json=leastTime,proto3" json:"least_time,omitempty"`             // for these steps at the peaks of the device; 0: unknown
+	Flops         float64                `protobuf:"fixed64,62,opt,name=flops,proto3" json:"flops,omitempty"`                                    // of these steps
+	Bytes         float64                `protobuf:"fixed64,63,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Started       uint64                 `protobuf:"varint,64,opt,name=started,proto3" json:"started,omitempty"` // start of the replica's incarnation, in nanoseconds: its steps are counted from 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[42]
+	mi := &file_messages_gpu_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3905,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[42]
+	mi := &file_messages_gpu_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3918,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{42}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KVReport) GetLease() string {
@@ -3795,6 +4019,41 @@ func (x *KVReport) GetVerify() *durationpb.Duration {
 	return nil
 }
 
+func (x *KVReport) GetCountedTime() *durationpb.Duration {
+	if x != nil {
+		return x.CountedTime
+	}
+	return nil
+}
+
+func (x *KVReport) GetLeastTime() *durationpb.Duration {
+	if x != nil {
+		return x.LeastTime
+	}
+	return nil
+}
+
+func (x *KVReport) GetFlops() float64 {
+	if x != nil {
+		return x.Flops
+	}
+	return 0
+}
+
+func (x *KVReport) GetBytes() float64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *KVReport) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
 // number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
@@ -3808,7 +4067,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[43]
+	mi := &file_messages_gpu_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +4079,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[43]
+	mi := &file_messages_gpu_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +4092,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{43}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -3870,7 +4129,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[44]
+	mi := &file_messages_gpu_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4141,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[44]
+	mi := &file_messages_gpu_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4154,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{44}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -3931,7 +4190,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[45]
+	mi := &file_messages_gpu_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4202,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[45]
+	mi := &file_messages_gpu_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4215,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{45}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -4103,7 +4362,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
-	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xd6\x05\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xcb\x06\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -4127,7 +4386,35 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
 	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\x12)\n" +
 	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\x12%\n" +
-	"\x0eweights_source\x18) \x01(\tR\rweightsSource\"\x82\x02\n" +
+	"\x0eweights_source\x18) \x01(\tR\rweightsSource\x12;\n" +
+	"\vutilization\x18< \x01(\v2\x19.troupe.v1.GpuUtilizationR\vutilization\x126\n" +
+	"\bswitches\x18= \x01(\v2\x1a.troupe.v1.GpuSwitchTotalsR\bswitches\"\x9b\x02\n" +
+	"\x0fGpuSwitchTotals\x12\x1a\n" +
+	"\bswitched\x18\x01 \x01(\x04R\bswitched\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x04R\x06failed\x12/\n" +
+	"\x05drain\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
+	"\x04free\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
+	"\x04load\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12/\n" +
+	"\x05start\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05start\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\"\xa9\x04\n" +
+	"\x0eGpuUtilization\x125\n" +
+	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1d\n" +
+	"\n" +
+	"time_share\x18\x02 \x01(\x01R\ttimeShare\x12*\n" +
+	"\x0eroofline_share\x18\x03 \x01(\x01H\x00R\rrooflineShare\x88\x01\x01\x12%\n" +
+	"\vutilization\x18\x04 \x01(\x01H\x01R\vutilization\x88\x01\x01\x12-\n" +
+	"\x10flops_per_second\x18\x05 \x01(\x01H\x02R\x0eflopsPerSecond\x88\x01\x01\x12-\n" +
+	"\x10bytes_per_second\x18\x06 \x01(\x01H\x03R\x0ebytesPerSecond\x88\x01\x01\x126\n" +
+	"\x15peak_flops_per_second\x18\a \x01(\x01H\x04R\x12peakFlopsPerSecond\x88\x01\x01\x126\n" +
+	"\x15peak_bytes_per_second\x18\b \x01(\x01H\x05R\x12peakBytesPerSecond\x88\x01\x01\x12\x1f\n" +
+	"\vpeak_source\x18\t \x01(\tR\n" +
+	"peakSourceB\x11\n" +
+	"\x0f_roofline_shareB\x0e\n" +
+	"\f_utilizationB\x13\n" +
+	"\x11_flops_per_secondB\x13\n" +
+	"\x11_bytes_per_secondB\x18\n" +
+	"\x16_peak_flops_per_secondB\x18\n" +
+	"\x16_peak_bytes_per_second\"\x82\x02\n" +
 	"\tGpuSwitch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
@@ -4279,7 +4566,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
 	"\x05pages\x18\x04 \x01(\rR\x05pages\x12\x1b\n" +
-	"\tmin_pages\x18\x05 \x01(\rR\bminPages\"\xbd\x04\n" +
+	"\tmin_pages\x18\x05 \x01(\rR\bminPages\"\xfb\x05\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -4296,7 +4583,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\acapture\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\acapture\x12\x16\n" +
 	"\x06graphs\x18\x17 \x01(\rR\x06graphs\x121\n" +
 	"\x06verify\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\x06verify\"R\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x06verify\x12<\n" +
+	"\fcounted_time\x18< \x01(\v2\x19.google.protobuf.DurationR\vcountedTime\x128\n" +
+	"\n" +
+	"least_time\x18= \x01(\v2\x19.google.protobuf.DurationR\tleastTime\x12\x14\n" +
+	"\x05flops\x18> \x01(\x01R\x05flops\x12\x14\n" +
+	"\x05bytes\x18? \x01(\x01R\x05bytes\x12\x18\n" +
+	"\astarted\x18@ \x01(\x04R\astarted\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -4344,7 +4637,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -4368,102 +4661,113 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*ModelUnloaded)(nil),         // 19: troupe.v1.ModelUnloaded
 	(*GetGpu)(nil),                // 20: troupe.v1.GetGpu
 	(*GpuStatus)(nil),             // 21: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),             // 22: troupe.v1.GpuSwitch
-	(*SwitchGpu)(nil),             // 23: troupe.v1.SwitchGpu
-	(*SwitchGpuResult)(nil),       // 24: troupe.v1.SwitchGpuResult
-	(*OverruleSwitch)(nil),        // 25: troupe.v1.OverruleSwitch
-	(*OverruleSwitchResult)(nil),  // 26: troupe.v1.OverruleSwitchResult
-	(*GpuTurns)(nil),              // 27: troupe.v1.GpuTurns
-	(*GpuWeights)(nil),            // 28: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 29: troupe.v1.MemoryBudget
-	(*ReplicaBudget)(nil),         // 30: troupe.v1.ReplicaBudget
-	(*Quarantine)(nil),            // 31: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 32: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 33: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 34: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 35: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 36: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 37: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 38: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 39: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 40: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 41: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 42: troupe.v1.DeviceFailed
-	(*DeviceSuspected)(nil),       // 43: troupe.v1.DeviceSuspected
-	(*GpuLease)(nil),              // 44: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 45: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 46: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 47: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 48: troupe.v1.GrowKV
-	(*Refused)(nil),               // 49: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
-	(Reason)(0),                   // 51: troupe.v1.Reason
-	(Level)(0),                    // 52: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 54: troupe.v1.PriorityClass
+	(*GpuSwitchTotals)(nil),       // 22: troupe.v1.GpuSwitchTotals
+	(*GpuUtilization)(nil),        // 23: troupe.v1.GpuUtilization
+	(*GpuSwitch)(nil),             // 24: troupe.v1.GpuSwitch
+	(*SwitchGpu)(nil),             // 25: troupe.v1.SwitchGpu
+	(*SwitchGpuResult)(nil),       // 26: troupe.v1.SwitchGpuResult
+	(*OverruleSwitch)(nil),        // 27: troupe.v1.OverruleSwitch
+	(*OverruleSwitchResult)(nil),  // 28: troupe.v1.OverruleSwitchResult
+	(*GpuTurns)(nil),              // 29: troupe.v1.GpuTurns
+	(*GpuWeights)(nil),            // 30: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 31: troupe.v1.MemoryBudget
+	(*ReplicaBudget)(nil),         // 32: troupe.v1.ReplicaBudget
+	(*Quarantine)(nil),            // 33: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 34: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 35: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 36: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 37: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 38: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 39: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 40: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 41: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 42: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 43: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 44: troupe.v1.DeviceFailed
+	(*DeviceSuspected)(nil),       // 45: troupe.v1.DeviceSuspected
+	(*GpuLease)(nil),              // 46: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 47: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 48: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 49: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 50: troupe.v1.GrowKV
+	(*Refused)(nil),               // 51: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(Reason)(0),                   // 53: troupe.v1.Reason
+	(Level)(0),                    // 54: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 56: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	49, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	51, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	13, // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	14, // 3: troupe.v1.ModelLoaded.canary:type_name -> troupe.v1.CanaryRecord
 	8,  // 4: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	49, // 5: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	50, // 6: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	50, // 7: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	50, // 8: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	50, // 9: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	50, // 10: troupe.v1.SwitchMetrics.floor:type_name -> google.protobuf.Duration
-	50, // 11: troupe.v1.SwitchMetrics.start:type_name -> google.protobuf.Duration
-	50, // 12: troupe.v1.SwitchMetrics.verify:type_name -> google.protobuf.Duration
-	49, // 13: troupe.v1.ReadWeightsResult.refused:type_name -> troupe.v1.Refused
+	51, // 5: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	52, // 6: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	52, // 7: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	52, // 8: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	52, // 9: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	52, // 10: troupe.v1.SwitchMetrics.floor:type_name -> google.protobuf.Duration
+	52, // 11: troupe.v1.SwitchMetrics.start:type_name -> google.protobuf.Duration
+	52, // 12: troupe.v1.SwitchMetrics.verify:type_name -> google.protobuf.Duration
+	51, // 13: troupe.v1.ReadWeightsResult.refused:type_name -> troupe.v1.Refused
 	0,  // 14: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	19, // 15: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	49, // 16: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	51, // 16: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 17: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	44, // 18: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	31, // 19: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	32, // 20: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	34, // 21: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	29, // 22: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	28, // 23: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	22, // 24: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
-	27, // 25: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
-	1,  // 26: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
-	13, // 27: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
-	51, // 28: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
-	50, // 29: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
-	21, // 30: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
-	49, // 31: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
-	21, // 32: troupe.v1.OverruleSwitchResult.status:type_name -> troupe.v1.GpuStatus
-	50, // 33: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
-	52, // 34: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	53, // 35: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	30, // 36: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
-	2,  // 37: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	53, // 38: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	53, // 39: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	33, // 40: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	53, // 41: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	35, // 42: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	21, // 43: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	49, // 44: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	21, // 45: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	49, // 46: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	21, // 47: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	49, // 48: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	54, // 49: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	53, // 50: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	50, // 51: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
-	53, // 52: troupe.v1.KVReport.engine_since:type_name -> google.protobuf.Timestamp
-	50, // 53: troupe.v1.KVReport.capture:type_name -> google.protobuf.Duration
-	50, // 54: troupe.v1.KVReport.verify:type_name -> google.protobuf.Duration
-	49, // 55: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	46, // 18: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	33, // 19: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	34, // 20: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	36, // 21: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	31, // 22: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	30, // 23: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	24, // 24: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
+	29, // 25: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
+	23, // 26: troupe.v1.GpuStatus.utilization:type_name -> troupe.v1.GpuUtilization
+	22, // 27: troupe.v1.GpuStatus.switches:type_name -> troupe.v1.GpuSwitchTotals
+	52, // 28: troupe.v1.GpuSwitchTotals.drain:type_name -> google.protobuf.Duration
+	52, // 29: troupe.v1.GpuSwitchTotals.free:type_name -> google.protobuf.Duration
+	52, // 30: troupe.v1.GpuSwitchTotals.load:type_name -> google.protobuf.Duration
+	52, // 31: troupe.v1.GpuSwitchTotals.start:type_name -> google.protobuf.Duration
+	52, // 32: troupe.v1.GpuUtilization.observed:type_name -> google.protobuf.Duration
+	1,  // 33: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
+	13, // 34: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
+	53, // 35: troupe.v1.GpuSwitch.reason:type_name -> troupe.v1.Reason
+	52, // 36: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	21, // 37: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	51, // 38: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 39: troupe.v1.OverruleSwitchResult.status:type_name -> troupe.v1.GpuStatus
+	52, // 40: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	54, // 41: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	55, // 42: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	32, // 43: troupe.v1.MemoryBudget.shares:type_name -> troupe.v1.ReplicaBudget
+	2,  // 44: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	55, // 45: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	55, // 46: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	35, // 47: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	55, // 48: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	37, // 49: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	21, // 50: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	51, // 51: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 52: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	51, // 53: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	21, // 54: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	51, // 55: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	56, // 56: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	55, // 57: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	52, // 58: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	55, // 59: troupe.v1.KVReport.engine_since:type_name -> google.protobuf.Timestamp
+	52, // 60: troupe.v1.KVReport.capture:type_name -> google.protobuf.Duration
+	52, // 61: troupe.v1.KVReport.verify:type_name -> google.protobuf.Duration
+	52, // 62: troupe.v1.KVReport.counted_time:type_name -> google.protobuf.Duration
+	52, // 63: troupe.v1.KVReport.least_time:type_name -> google.protobuf.Duration
+	51, // 64: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -4484,20 +4788,21 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[21].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[23].OneofWrappers = []any{
 		(*SwitchGpuResult_Begun)(nil),
 		(*SwitchGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[29].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[34].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[31].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[36].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[36].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[38].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[38].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[40].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -4507,7 +4812,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

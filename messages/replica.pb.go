@@ -2507,10 +2507,14 @@ func (x *StepAborted) GetDetail() string {
 }
 
 type StepDone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        []*SampledToken        `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"` // one per sequence that asked for a sample, in order
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tokens []*SampledToken        `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"` // one per sequence that asked for a sample, in order
+	// The work of the step, and the least time for it at the peaks of the device; 0: not known.
+	Flops            float64 `protobuf:"fixed64,60,opt,name=flops,proto3" json:"flops,omitempty"`
+	Bytes            float64 `protobuf:"fixed64,61,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	LeastNanoseconds uint64  `protobuf:"varint,62,opt,name=least_nanoseconds,json=leastNanoseconds,proto3" json:"least_nanoseconds,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StepDone) Reset() {
@@ -2548,6 +2552,27 @@ func (x *StepDone) GetTokens() []*SampledToken {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *StepDone) GetFlops() float64 {
+	if x != nil {
+		return x.Flops
+	}
+	return 0
+}
+
+func (x *StepDone) GetBytes() float64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *StepDone) GetLeastNanoseconds() uint64 {
+	if x != nil {
+		return x.LeastNanoseconds
+	}
+	return 0
 }
 
 type SampledToken struct {
@@ -2838,9 +2863,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\aoutcome\"A\n" +
 	"\vStepAborted\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\rR\bsequence\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\";\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\x94\x01\n" +
 	"\bStepDone\x12/\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x17.troupe.v1.SampledTokenR\x06tokens\"y\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x17.troupe.v1.SampledTokenR\x06tokens\x12\x14\n" +
+	"\x05flops\x18< \x01(\x01R\x05flops\x12\x14\n" +
+	"\x05bytes\x18= \x01(\x01R\x05bytes\x12+\n" +
+	"\x11least_nanoseconds\x18> \x01(\x04R\x10leastNanoseconds\"y\n" +
 	"\fSampledToken\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\rR\x05token\x124\n" +
 	"\blogprobs\x18\x02 \x01(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\x12\x1d\n" +

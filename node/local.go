@@ -13,6 +13,7 @@ import (
 	"troupe/engine"
 	"troupe/engine/llama"
 	"troupe/modelfile/digest"
+	"troupe/node/adapteruse"
 	"troupe/node/auditlog"
 	"troupe/node/gpus"
 	"troupe/node/httpd"
@@ -29,8 +30,10 @@ type local struct {
 	metrics *prometheus.Registry
 	copies  *metrics.Copies
 	wakes   *metrics.Wakes
-	loader  engine.Loader
-	digests digest.Cache // digests of model files
+
+	adapterUse adapteruse.Record
+	loader     engine.Loader
+	digests    digest.Cache // digests of model files
 
 	gpus  *gpus.GPUs
 	web   *httpd.Server

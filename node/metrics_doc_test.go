@@ -33,6 +33,8 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_sequences_", "Sequences"},
 	{"troupe_replica_", "Replicas"},
 	{"troupe_weights_", "Weights"},
+	{"troupe_device_", "Devices"},
+	{"troupe_switch", "Switches of GPUs between models"},
 	{"troupe_turns_", "Turns of replicas on their GPU"},
 	{"troupe_adapter_", "Adapters"},
 	{"troupe_host_cache_", "Host cache"},

@@ -12,6 +12,8 @@ import (
 	"troupe/control"
 	"troupe/engine/residency"
 	"troupe/gateway"
+	"troupe/messages"
+	"troupe/node/adapteruse"
 	"troupe/node/backend"
 	"troupe/node/hierarchy"
 	"troupe/node/membership"
@@ -79,6 +81,7 @@ func (p *parts) composeBackend(context.Context) error {
 	adapters := &backend.AdapterControl{
 		Store: p.store, Catalogue: p.catalogue, Roots: p.cfg.Roots, Open: p.gpus.OpenAdapter,
 		Deployments: deployments.Deployments, Cluster: status.Cluster, Publish: p.publish, Runtime: p.cfg.Runtime,
+		Use: &p.adapterUse,
 	}
 	p.gateway = p.newGateway(backend.Directory{DeploymentControl: deployments, Cache: &p.cache}, adapters, view)
 	prefixes := &backend.Prefixes{Pins: &p.pins, Secret: p.secret, Catalogue: p.catalogue, Log: p.cfg.Log}
@@ -117,6 +120,9 @@ func (p *parts) newGateway(models gateway.Directory, adapters gateway.Adapters, 
 		Keys:   p.cfg.Keys, Audit: p.audit.Log, Log: p.cfg.Log,
 		Origins: p.cfg.WebConfig.Origins, BodyBytes: p.cfg.WebConfig.BodyBytes,
 		Salt: p.secret.Salt, Causes: p.availability.Causes, Draining: p.nodes.Draining,
+		AdapterServed: func(a *messages.AdapterSpec) {
+			p.adapterUse.Served(adapteruse.Key{Model: a.GetModel(), Adapter: a.Key()}, p.cfg.Runtime.Now())
+		},
 		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies, Runtime: p.cfg.Runtime,
 	})
 }
@@ -142,6 +148,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			CheckFolder: p.control.models.CheckFolder, Pins: p.control.prefixes.Pinned,
 			HostCache: images, Watch: *p.cfg.Watch, Publish: p.publish,
+			AdapterLoaded: func(model, key string) { p.adapterUse.Loaded(adapteruse.Key{Model: model, Adapter: key}) },
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,

@@ -42,9 +42,12 @@ type Config struct {
 	// HostCache is the actor of the copies in host memory, which all replicas of the node share; nil: none.
 	HostCache *actor.PID
 	Prefetch  int // number of adapters that may be prefetched at once, by popularity; 0: none
-	Slot      func(SlotConfig) *actor.Props
-	Strategy  actor.SupervisorStrategy
-	Log       zerolog.Logger
+	// OnLoaded is called when an adapter was copied to the device, with its key; nil: nothing is called. It must not
+	// block.
+	OnLoaded func(key string)
+	Slot     func(SlotConfig) *actor.Props
+	Strategy actor.SupervisorStrategy
+	Log      zerolog.Logger
 }
 
 // prefetchInterval is the time between two searches for popular adapters to prefetch.

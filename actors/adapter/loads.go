@@ -31,7 +31,11 @@ func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
 		ctx.Stop(slot)
 		return
 	}
-	p.machine.Loaded(key, sources[msg.GetSource()], nil)
+	from := sources[msg.GetSource()]
+	if p.OnLoaded != nil && from != lora.GPU {
+		p.OnLoaded(key)
+	}
+	p.machine.Loaded(key, from, nil)
 	p.perform(ctx, key)
 }
 

@@ -14,6 +14,7 @@ import (
 	"troupe/core/quarantine"
 	weights "troupe/core/residency"
 	"troupe/core/switching"
+	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -59,6 +60,7 @@ type Config struct {
 	HBM       *actor.Props // props of the KV tier, a child of this actor
 	Health    HealthSource // observed every second; nil: the device is not observed
 	Facts     *messages.GpuFacts
+	Peaks     utilization.Peaks // of the device, as far as they are known
 	// KVReserve is the share of the device's memory that is reserved for KV blocks.
 	KVReserve float64
 	// SelfTest tests the device. It may hang if the device hangs.
@@ -87,6 +89,8 @@ type sharedState struct {
 	attempt    uint64          // number of the last resize or copy of weights
 	granted    uint64          // number of the last turn
 	uses       map[string]*use // by replica
+	window     *utilization.Window
+	switched   switchTotals
 }
 
 type device struct {

@@ -57,6 +57,11 @@
 // turn is lost in a crash. The next incarnation expects the replicas that have memory on the device, and
 // recalls their turns. A turn that is overdue is reported to its replica.
 //
+// # Utilization
+//
+// Replicas report their steps and the work of them every second (KVReport). core/utilization keeps a
+// window of them, which survives a restart of the actor.
+//
 // # Health
 //
 // A job observes the device every second, and core/health judges the observation. A device that is

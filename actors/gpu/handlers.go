@@ -8,6 +8,7 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/device"
+	"troupe/core/utilization"
 	"troupe/messages"
 )
 
@@ -19,6 +20,9 @@ func (d *device) onStarted(ctx actor.Context) {
 	models := make([]core.Model, len(held))
 	for i, m := range held {
 		models[i] = modelOf(m)
+	}
+	if d.window == nil {
+		d.window = utilization.NewWindow(supervise.Now(ctx))
 	}
 	cfg := core.Config{Name: d.Name, Total: d.Info.MemoryBytes, KVReserve: d.KVReserve}
 	d.images = make(map[string]imageRequest)

@@ -40,6 +40,8 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 		})
 	}
 	s.Switch, s.Turns = d.switchStatus(), d.turnsStatus()
+	s.Switches = d.switched.status()
+	s.Utilization = utilizationOf(d.window.Figures(supervise.Now(ctx)), d.Peaks)
 	for _, l := range m.Leases {
 		lease := &messages.GpuLease{
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),

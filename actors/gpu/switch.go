@@ -137,6 +137,7 @@ func (d *device) endSwitch(e switching.Ended) {
 	if m.Engine.Graphs > 0 {
 		d.lastSwitch.Metrics.Graph = durationpb.New(m.Engine.Graph)
 	}
+	d.switched.add(e)
 	text := fmt.Sprintf("to %s: drain %v, free %v, load %v of %d bytes from %s%s, start %v%s", e.To, m.Drain, m.Free,
 		m.Load, m.Weights.Bytes, m.Weights.Source, floorText(m.Weights.Floor), m.Capture, graphsText(m.Engine))
 	if e.Failure != "" {
@@ -189,6 +190,31 @@ var switchPhases = map[switching.Phase]messages.GpuState{
 	switching.Freeing:   messages.GpuState_GPU_STATE_FREEING,
 	switching.Loading:   messages.GpuState_GPU_STATE_LOADING,
 	switching.Capturing: messages.GpuState_GPU_STATE_CAPTURING,
+}
+
+// switchTotals are the switches that have ended, and their times.
+type switchTotals struct {
+	switched, failed         uint64
+	drain, free, load, start time.Duration
+	bytes                    uint64
+}
+
+func (t *switchTotals) add(e switching.Ended) {
+	if e.Failure == "" {
+		t.switched++
+	} else {
+		t.failed++
+	}
+	m := e.Metrics
+	t.drain, t.free, t.load, t.start = t.drain+m.Drain, t.free+m.Free, t.load+m.Load, t.start+m.Capture
+	t.bytes += uint64(m.Weights.Bytes)
+}
+
+func (t *switchTotals) status() *messages.GpuSwitchTotals {
+	return &messages.GpuSwitchTotals{
+		Switched: t.switched, Failed: t.failed, Drain: durationpb.New(t.drain), Free: durationpb.New(t.free),
+		Load: durationpb.New(t.load), Start: durationpb.New(t.start), Bytes: t.bytes,
+	}
 }
 
 // switchStatus returns the switch in progress, or the last one; nil: there was none.

@@ -123,6 +123,11 @@ func TestSwitchPhases(t *testing.T) {
 			m.GetFloor().AsDuration() != 3*time.Millisecond {
 			t.Errorf("%v", ended)
 		}
+		p.Send(pid, &messages.GetGpu{})
+		if all := last[status](t, p).GetSwitches(); all.GetSwitched() != 2 || all.GetFailed() != 1 ||
+			all.GetStart().AsDuration() != time.Second || all.GetDrain().AsDuration() < time.Second {
+			t.Errorf("two switches, one that failed, and one lost in a crash: %v", all)
+		}
 		if len(events) != 3 || !strings.HasSuffix(events[2], "start 1s with 7ns for 10 graphs") ||
 			!strings.Contains(events[2], "from disk (at least 3ms at measured speeds)") ||
 			!strings.HasPrefix(events[0], "gpu.switched to b-0: drain 1s, ") ||

@@ -21,9 +21,10 @@ type use struct {
 	share    float64       // of the device's time, averaged
 }
 
-// keepUse derives a replica's share of the device's time from a report.
+// keepUse counts the steps of a replica, and derives its share of the device's time from a report.
 func (d *device) keepUse(ctx actor.Context, msg *messages.KVReport) {
 	now, stepTime := supervise.Now(ctx), msg.GetStepTime().AsDuration()
+	d.window.Report(msg.GetLease(), msg.GetStarted(), countersOf(msg), now)
 	u := d.uses[msg.GetLease()]
 	if u == nil {
 		u = &use{}

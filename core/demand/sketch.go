@@ -41,6 +41,26 @@ func (s *Sketch) Merge(other Sketch) {
 	_ = s.values.MergeWith(other.values) // fails only for other mappings
 }
 
+// Reset removes all values, and keeps the memory for others.
+func (s *Sketch) Reset() {
+	if s.values != nil {
+		s.values.Clear()
+	}
+}
+
+// MergeEncoded adds the values of an encoded sketch. It is faster than Decode and Merge. If it fails, it may have added
+// some of the values.
+func (s *Sketch) MergeEncoded(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	s.init()
+	if err := s.values.DecodeAndMergeWith(b); err != nil {
+		return fmt.Errorf("decode a sketch of %d bytes: %w", len(b), err)
+	}
+	return nil
+}
+
 func (s *Sketch) init() {
 	if s.values == nil {
 		s.values = ddsketch.NewDDSketch(bins, newStore(), newStore())

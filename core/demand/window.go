@@ -33,6 +33,15 @@ func (f *Figures) Merge(other Figures) {
 	f.Recent += other.Recent
 }
 
+// Reset returns f to the zero value, and keeps the memory of its sketches.
+func (f *Figures) Reset() {
+	sketches := [...]Sketch{f.TTFT, f.TPOT, f.Prompt, f.Output}
+	for _, s := range sketches {
+		s.Reset()
+	}
+	*f = Figures{TTFT: sketches[0], TPOT: sketches[1], Prompt: sketches[2], Output: sketches[3]}
+}
+
 // add adds the counts and values of other, but not Observed and Recent.
 func (f *Figures) add(other Figures) {
 	f.Arrivals += other.Arrivals

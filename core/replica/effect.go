@@ -7,6 +7,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/core/turns"
+	"troupe/core/utilization"
 )
 
 // Effect is an action for the caller to carry out. Effects are carried out in order.
@@ -193,7 +194,7 @@ type (
 		Standby               bool      // the device may take back all blocks beyond Least
 		StandbyWanted         bool      // the wanted level is standby
 		LastUsed              time.Time // zero: never
-		StepTime              time.Duration
+		Use                   utilization.Counters
 		Serving               bool
 		Engine                Engine        // zero before it is ready
 		Verify                time.Duration // of the check after standby; 0: none has passed

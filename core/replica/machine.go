@@ -7,6 +7,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/core/lora"
+	"troupe/core/utilization"
 )
 
 // Config is fixed for the life of a machine.
@@ -135,6 +136,8 @@ type inflight struct {
 	prompt  uint64 // number of prompt tokens
 	began   time.Time
 	stalled time.Duration // of the time since began, how long this process stalled
+	work    utilization.Work
+	least   time.Duration // for the work
 }
 
 // shrink is the last command to shrink the KV memory.
@@ -147,7 +150,7 @@ type shrink struct {
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
 	Turns, HungSteps, CanaryFailures, Verified                                         uint64
-	StepTime                                                                           time.Duration
+	Use                                                                                utilization.Counters
 }
 
 // event is one event. Only the fields of its kind are set.

@@ -68,7 +68,7 @@ func (m *Machine) grow(e *event) {
 // sendKVReport reports on the KV memory now.
 func (m *Machine) sendKVReport() {
 	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
-		Standby: m.yieldsAll(), StandbyWanted: m.standby, LastUsed: m.lastStep, StepTime: m.totals.StepTime,
+		Standby: m.yieldsAll(), StandbyWanted: m.standby, LastUsed: m.lastStep, Use: m.totals.Use,
 		Serving: m.state == Serving, Engine: m.engine, Verify: m.check.passed})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/batch"
+	"troupe/core/utilization"
 )
 
 // Advance reports that something changed that the next step may depend on, and the number of
@@ -127,6 +128,13 @@ func (m *Machine) publishBlocks() {
 func (m *Machine) PublishBlocks() []Effect {
 	m.publishBlocks()
 	return m.take()
+}
+
+// StepWorked counts the work of the step in flight, before StepDone. The work of another step is ignored.
+func (m *Machine) StepWorked(step uint64, work utilization.Work, least time.Duration) {
+	if m.InFlight() && step == m.current.step {
+		m.current.work, m.current.least = work, least
+	}
 }
 
 // StepDone reports the tokens of a step: one for each entry that samples, in order. notFinite has

@@ -121,7 +121,7 @@ type stepTimes struct{ prefill, decode time.Duration }
 func (m *Machine) measureStep(now time.Time) {
 	took := now.Sub(m.current.began)
 	m.turn.used += took
-	m.totals.StepTime += took
+	m.totals.Use.Step(took, m.current.work, m.current.least)
 	if m.Faulty() || isCanary(m.current.entries) {
 		return
 	}

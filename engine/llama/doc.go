@@ -29,4 +29,24 @@
 //
 // Device memory that a driver takes for graphs is not part of engine.ModelInfo.WorkspaceBytes, but of
 // GraphMemory: an upper bound, by the number of operations. `make gpu-check` compares it with a measurement.
+//
+// # Work
+//
+// Work counts what the model asks of the device in a step, for core/utilization:
+//
+//	FLOPs = 2 · rows · P + 2 · samples · vocab · hidden
+//	      + 4 · heads · head dim · layers · pairs
+//	      + 2 · rows with adapters · elements of their adapter
+//	bytes = element size · (P + rows · hidden + vocab · hidden, if a row is sampled)
+//	      + KV bytes per token · (tokens read + tokens written)
+//	      + bytes of each adapter
+//
+// P is the number of elements of the projections of all layers. Pairs are those of a query and a key that it attends
+// to: a token at position p has p + 1, or as many as the window. A step reads the weights once, and the keys and values
+// of a sequence once, however many of its tokens are computed.
+//
+// The terms are those of Kaplan et al., "Scaling Laws for Neural Language Models" (2020), section 2.1, for the forward
+// pass, and the traffic is that of Pope et al., "Efficiently Scaling Transformer Inference" (2022), section 2: weights
+// and KV. Norms, rotary embeddings, activations and sampling are left out, and so is the padding of graphs, which no
+// model asks for. Kernels may move more bytes and multiply more often than that; the roofline share is lower then.
 package llama

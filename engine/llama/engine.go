@@ -17,6 +17,7 @@ type llamaEngine struct {
 	arena      engine.Arena
 	limits     engine.Limits
 	tableWidth int // blocks in a block table
+	work       unitWork
 
 	stream    cuda.Stream
 	workspace cuda.Ptr
@@ -55,7 +56,7 @@ func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.Cont
 // Open implements engine.Weights.
 func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engine, err error) {
 	e := &llamaEngine{
-		Weights: w, arena: arena, limits: limits,
+		Weights: w, arena: arena, limits: limits, work: w.unitWork(),
 		tableWidth: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens,
 	}
 	defer func() {

@@ -11,6 +11,7 @@ import (
 
 	"troupe/core/hbm"
 	core "troupe/core/residency"
+	"troupe/core/utilization"
 	"troupe/core/verify"
 	"troupe/cuda"
 	"troupe/engine"
@@ -244,6 +245,11 @@ type countedEngine struct {
 // CaptureGraphs implements engine.GraphEngine, if the engine does.
 func (o *countedEngine) CaptureGraphs(ctx context.Context) (engine.Graphs, error) {
 	return engine.CaptureGraphs(ctx, o.Engine)
+}
+
+// Work implements engine.WorkCounter, if the engine does.
+func (o *countedEngine) Work(batch []engine.Sequence) utilization.Work {
+	return engine.WorkOf(o.Engine, batch)
 }
 
 func (o *countedEngine) Close() error {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"troupe/actors/supervise"
 	"troupe/control"
 	"troupe/control/catalogue"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/modelfile"
+	"troupe/node/adapteruse"
 )
 
 // AdapterStore is the part of the store that adapters need.
@@ -33,6 +36,7 @@ type AdapterControl struct {
 	Cluster     func(ctx context.Context) (*messages.ClusterView, error)
 	Publish     Publish
 	Runtime     supervise.Runtime
+	Use         *adapteruse.Record // of the adapters of this node
 }
 
 // Adapters implements control.Backend and gateway.Adapters.
@@ -53,6 +57,21 @@ func (a *AdapterControl) Adapter(name string) (*messages.AdapterSpec, error) {
 			fmt.Sprintf("adapter %q is not registered; adapters.list names the registered ones", name))
 	}
 	return found, err
+}
+
+// AdapterUses implements control.Backend.
+func (a *AdapterControl) AdapterUses(req *messages.NodeAdaptersRequest) (all []*messages.AdapterUse) {
+	for _, u := range a.Use.All(req.GetModel(), req.GetAdapter()) {
+		spec := messages.AdapterOf(u.Adapter)
+		use := &messages.AdapterUse{
+			Name: spec.GetName(), Model: u.Model, Revision: spec.GetRevision(), Sequences: u.Sequences, Loads: u.Loads,
+		}
+		if !u.LastUsed.IsZero() {
+			use.LastUsed = timestamppb.New(u.LastUsed)
+		}
+		all = append(all, use)
+	}
+	return all
 }
 
 // AdapterStats implements control.Backend.

@@ -8,8 +8,10 @@ import (
 	"sync"
 
 	"troupe/control"
+	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/cuda/host"
+	"troupe/cuda/peaks"
 	"troupe/cuda/telemetry"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -28,7 +30,8 @@ type GPU struct {
 type GPUs struct {
 	loader engine.Loader
 	all    []GPU
-	models []*residency.Store // by the index of the device
+	models []*residency.Store  // by the index of the device
+	peaks  []utilization.Peaks // by the index of the device
 	images *residency.HostCache
 	disk   *residency.DiskImages
 	speeds residency.Speeds
@@ -46,14 +49,29 @@ func New(loader engine.Loader, open ...GPU) *GPUs {
 
 // OpenSoftware opens software devices. Even if it fails, Close closes those that it opened.
 func (g *GPUs) OpenSoftware(all []host.Config) error {
+	measured := make(map[int]utilization.Peaks) // by the number of workers: devices with as many are equally fast
 	for _, cfg := range all {
 		d, err := host.Open(cfg)
 		if err != nil {
 			return err
 		}
 		g.add(GPU{d, telemetry.Device(d)})
+		if _, known := measured[cfg.Workers]; !known {
+			measured[cfg.Workers], _ = peaks.Measure(d) // if that fails, the peaks are unknown
+		}
+		g.peaks[len(g.peaks)-1] = measured[cfg.Workers]
 	}
 	return nil
+}
+
+// Peaks returns the highest rates of a device by its name, as far as they are known.
+func (g *GPUs) Peaks(gpu string) utilization.Peaks {
+	for i, p := range g.peaks {
+		if query.GPUName(i) == gpu {
+			return p
+		}
+	}
+	return utilization.Peaks{}
 }
 
 // OpenHostCache opens the host cache of weights, whose memory all devices copy. It has no images yet, and
@@ -124,6 +142,7 @@ func (g *GPUs) add(d GPU) {
 	m.ShareSpeeds(&g.speeds, query.GPUName(len(g.models)))
 	_ = m.MeasureLink() // if that fails, the floors of loads are unknown
 	g.models = append(g.models, m)
+	g.peaks = append(g.peaks, utilization.FactsOf(d.Info().Name))
 }
 
 // All returns the devices.

@@ -17,6 +17,11 @@ func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *
 		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(), Model: spec.GetModel(),
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
 		HostCache: r.HostCache.adapters(b), Prefetch: adapterPrefetches,
+		OnLoaded: func(key string) {
+			if r.AdapterLoaded != nil {
+				r.AdapterLoaded(spec.GetModel(), key)
+			}
+		},
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return b.instrumentOf("slot", cfg.Name.Adapter, adapter.SlotProps(cfg))
 		},

@@ -28,8 +28,10 @@ type Replicas struct {
 	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
 	Pins      func(model string) (uint64, []*messages.PinnedPrefix)
 	HostCache HostCache // of adapters
-	Watch     core.Watch
-	Publish   func(kind, subject, detail string)
+	// AdapterLoaded counts a copy of an adapter of a model to a device; nil: they are not counted.
+	AdapterLoaded func(model, key string)
+	Watch         core.Watch
+	Publish       func(kind, subject, detail string)
 }
 
 // Props returns the props of the group of replicas.
@@ -68,7 +70,7 @@ func (r Replicas) engine(
 ) *actor.Props {
 	gpu := spec.GetGpu()
 	return b.Instrument("engine", stepper.Props(stepper.Config{
-		GPU: b.pid(query.GPU(gpu)), Lease: spec.GetName(), Gate: gate,
+		GPU: b.pid(query.GPU(gpu)), Lease: spec.GetName(), Gate: gate, Peaks: r.GPUs.Peaks(gpu),
 		Open: func() (engine.Engine, error) {
 			h, err := r.GPUs.ModelsOf(gpu)
 			if err != nil {

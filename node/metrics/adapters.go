@@ -10,6 +10,7 @@ var (
 	adapterHeld    = adapterMetric("held", "Adapters on the GPU of a replica.")
 	adapterPages   = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
 	adapterLeast   = adapterMetric("pages_min", "Of the pages for adapters, those that are never taken back.")
+	adapterUsers   = adapterMetric("users", "Sequences that use an adapter of a replica or wait for it.")
 	adapterAwaited = adapterMetric("awaited",
 		"Sequences and pins of the operator that wait for their adapter.")
 	adapterHits  = adapterMetric("hits_total", "Sequences whose adapter was on the GPU when they arrived.")
@@ -19,8 +20,8 @@ var (
 	adapterEvictions = adapterMetric("evictions_total", "Adapters evicted from a GPU.")
 	adapterFailures  = adapterMetric("load_failures_total", "Loads that failed; the log says why.")
 	adapterMetrics   = []*prometheus.Desc{
-		adapterHeld, adapterPages, adapterLeast, adapterAwaited, adapterHits, adapterLoads, adapterPrefetch,
-		adapterEvictions, adapterFailures,
+		adapterHeld, adapterPages, adapterLeast, adapterUsers, adapterAwaited, adapterHits, adapterLoads,
+		adapterPrefetch, adapterEvictions, adapterFailures,
 	}
 )
 
@@ -35,8 +36,9 @@ func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaSt
 		if c == nil {
 			continue
 		}
-		held := 0
+		held, users := 0, uint32(0)
 		for _, a := range r.GetAdapters() {
+			users += a.GetSequences()
 			if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
 				held++
 			}
@@ -45,6 +47,7 @@ func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaSt
 			to <- prometheus.MustNewConstMetric(d, kind, n, append([]string{r.GetModel(), r.GetName()}, label...)...)
 		}
 		value(adapterHeld, prometheus.GaugeValue, float64(held))
+		value(adapterUsers, prometheus.GaugeValue, float64(users))
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPagesFree()), "free")
 		value(adapterPages, prometheus.GaugeValue, float64(c.GetPages()-c.GetPagesFree()), "used")
 		value(adapterLeast, prometheus.GaugeValue, float64(c.GetPagesMin()))

@@ -39,7 +39,8 @@ type Collector struct {
 
 // Describe implements prometheus.Collector.
 func (c Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics, hostMetrics, demandMetrics) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics, turnMetrics, hostMetrics, demandMetrics,
+		deviceMetrics, switchMetrics, replicaMetrics) {
 		to <- d
 	}
 	to <- notFinite
@@ -47,6 +48,8 @@ func (c Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- canaryFailures
 	to <- verified
 	to <- waitingToWake
+	to <- modelReplicas
+	to <- modelWanted
 }
 
 // Collect implements prometheus.Collector.
@@ -59,9 +62,12 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 		collectNotFinite(to, replicas)
 		collectSteps(to, replicas)
 		collectFaults(to, replicas)
+		collectReplicas(to, replicas)
 	}
 	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
 		collectTurns(to, gpus)
+		collectDevices(to, gpus)
+		collectSwitches(to, gpus)
 	}
 	if cache, err := c.Source.LocalHostCache(ctx); err == nil {
 		collectHostCache(to, cache)
@@ -69,6 +75,7 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 	if view, err := c.Source.Cluster(ctx); err == nil {
 		collectWaiting(to, view)
 		collectDemand(to, view)
+		collectModels(to, view)
 	}
 	all, err := c.Source.Tiers(ctx)
 	if err != nil {

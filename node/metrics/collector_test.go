@@ -21,18 +21,24 @@ type source struct{ silent error }
 func (s source) LocalReplicas(context.Context) ([]*messages.ReplicaStatus, error) {
 	return []*messages.ReplicaStatus{{
 		Name: "m-0", Model: "m", KvBlocks: 10, KvBlocksFree: 4, KvBlocksCached: 1, KvBlockBytes: 100,
+		Running: 5, Waiting: 1, Steps: 11, TokensIn: 12, TokensOut: 13, TokensCached: 14, MigratedOut: 15,
 		SequencesNotFinite: 2, Gpu: "gpu-0", StepTime: durationpb.New(2500 * time.Millisecond),
 		AdapterCounts: &messages.AdapterCounts{Pages: 8, PagesFree: 3, Loads: 4, Reads: 1, HostLoads: 2},
 		Adapters: []*messages.AdapterHeld{
-			{Location: messages.AdapterLocation_ADAPTER_LOCATION_GPU},
-			{Location: messages.AdapterLocation_ADAPTER_LOCATION_DRAM},
+			{Location: messages.AdapterLocation_ADAPTER_LOCATION_GPU, Sequences: 2},
+			{Location: messages.AdapterLocation_ADAPTER_LOCATION_DRAM, Sequences: 1},
 		},
 	}}, s.silent
 }
 
 func (s source) LocalGPUs(context.Context) ([]*messages.GpuStatus, error) {
+	share, power := 0.5, uint32(300_500)
 	return []*messages.GpuStatus{{Name: "gpu-0", Turns: []*messages.GpuTurns{{Replica: "m-0", Turns: 9, Share: 0.25,
-		Overdue: 1, Waited: durationpb.New(1500 * time.Millisecond)}}}}, s.silent
+		Overdue: 1, Waited: durationpb.New(1500 * time.Millisecond)}}, MemoryBytes: 100, FreeBytes: 30,
+		Utilization: &messages.GpuUtilization{TimeShare: 0.75, RooflineShare: &share},
+		Health:      &messages.GpuHealth{PowerMilliwatts: &power},
+		Switches:    &messages.GpuSwitchTotals{Switched: 4, Failed: 1, Load: durationpb.New(2 * time.Second), Bytes: 8},
+	}}, s.silent
 }
 
 func (s source) LocalHostCache(context.Context) (*messages.HostCacheStatus, error) {
@@ -45,7 +51,9 @@ func (s source) LocalHostCache(context.Context) (*messages.HostCacheStatus, erro
 func (s source) Cluster(context.Context) (*messages.ClusterView, error) {
 	return &messages.ClusterView{
 		Deployments: []*messages.DeploymentStatus{
-			{Spec: &messages.DeploymentSpec{Name: "asleep"}}, {Spec: &messages.DeploymentSpec{Name: "m"}},
+			{Spec: &messages.DeploymentSpec{Name: "asleep"}}, {Spec: &messages.DeploymentSpec{
+				Name: "m", Replicas: new(uint32(2))},
+				Replicas: []*messages.ReplicaStatus{{State: messages.ReplicaState_REPLICA_STATE_SERVING}}},
 		},
 		Waiting: map[string]uint32{"asleep": 3},
 	}, s.silent
@@ -99,9 +107,24 @@ func TestCollector(t *testing.T) {
 		"troupe_adapter_held m m-0": 1, "troupe_adapter_loads_total dram m m-0": 2,
 		"troupe_adapter_loads_total disk m m-0": 1,
 		"troupe_model_waiting_requests asleep":  3, "troupe_model_waiting_requests m": 0,
+		"troupe_adapter_users m m-0": 3, "troupe_model_replicas m serving": 1, "troupe_model_replicas_wanted m": 2,
+		"troupe_replica_running_sequences m m-0": 5, "troupe_replica_tokens_total cached m m-0": 14,
+		"troupe_replica_migrated_sequences_total out m m-0": 15, "troupe_replica_kv_blocks m m-0 used": 6,
+		"troupe_device_time_share gpu-0": 0.75, "troupe_device_roofline_share gpu-0": 0.5,
+		"troupe_device_memory_bytes gpu-0 used": 70, "troupe_device_power_watts gpu-0": 300.5,
+		"troupe_switches_total gpu-0 switched": 4, "troupe_switch_phase_seconds_total gpu-0 load": 2,
+		"troupe_switch_loaded_bytes_total gpu-0": 8,
 	} {
 		if got, ok := all[name]; !ok || got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	for _, unknown := range []string{
+		"troupe_device_utilization gpu-0", "troupe_device_temperature_celsius gpu-0",
+		"troupe_device_nvml_utilisation_percent gpu-0",
+	} {
+		if got, ok := all[unknown]; ok {
+			t.Errorf("%s: %v, although it is not known", unknown, got)
 		}
 	}
 	for name := range gathered(t, source{silent: errors.New("no answer")}) {

@@ -60,8 +60,8 @@ func nodeSection(s Sample, r rates) section {
 }
 
 var gpuColumns = []column{
-	{name: "GPU"}, {name: "STATE"}, {name: "MEMORY", numeric: true, bar: true}, {name: "HOLDS"}, {name: "WEIGHTS"},
-	{name: "PRODUCT"},
+	{name: "GPU"}, {name: "STATE"}, {name: "MEMORY", numeric: true, bar: true}, {name: "UTIL", numeric: true},
+	{name: "HOLDS"}, {name: "WEIGHTS"}, {name: "PRODUCT"},
 }
 
 func gpuSection(s Sample) section {
@@ -71,7 +71,7 @@ func gpuSection(s Sample) section {
 			t.rows = append(t.rows, row{[]cell{
 				word(qualifiedName(n.GetMember().GetName(), g.GetName())),
 				enumName(g.GetState().String(), "GPU_STATE_"),
-				memory(g), leaseOwners(g), weights(g), product(g),
+				memory(g), utilization(g), leaseOwners(g), weights(g), product(g),
 			}, normal})
 		}
 	}
@@ -84,6 +84,21 @@ func memory(g *messages.GpuStatus) cell {
 	return cell{
 		text:   fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))),
 		number: part, share: part,
+	}
+}
+
+// utilization returns the share of a device that its steps use, or an upper bound if only their time is known; empty:
+// not known.
+func utilization(g *messages.GpuStatus) cell {
+	switch u := g.GetUtilization(); {
+	case u == nil:
+		return cell{}
+	case u.Utilization == nil:
+		c := percent(u.GetTimeShare())
+		c.text = "≤" + c.text
+		return c
+	default:
+		return percent(u.GetUtilization())
 	}
 }
 

@@ -157,5 +157,6 @@ RUN   sequences in the batch          HITS  prompt tokens found in KV blocks
 WAIT  sequences queued                IN/s  prompt tokens computed per second
 LIFE  starts, 1 without a crash       ON    node of the deployment actor
 LORA  adapters on the GPU             TIME  share of the GPU's time in steps
-HOST  host memory with weights and adapters`, "\n"), m.width)
+HOST  host memory with weights and adapters
+UTIL  share of the GPU's peak rates that the steps of the last minute used`, "\n"), m.width)
 }

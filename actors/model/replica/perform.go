@@ -124,7 +124,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			r.verified(e)
 
 		case core.ReportKV:
-			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.Spec.GetPriority()))
+			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.started, r.Spec.GetPriority()))
 		case core.KVShrunk:
 			r.kvShrunk(ctx, e)
 		case core.Resized:

@@ -1,12 +1,15 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
 	"troupe/core/batch"
 	core "troupe/core/replica"
+	"troupe/core/utilization"
 	"troupe/messages"
 )
 
@@ -54,7 +57,10 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 			supervise.Now(ctx)))
 		return
 	}
-	sampled, notFinite := wire.Sampled(msg.GetDone().GetTokens())
+	done := msg.GetDone()
+	sampled, notFinite := wire.Sampled(done.GetTokens())
+	r.machine.StepWorked(msg.GetStep(), utilization.Work{FLOPs: done.GetFlops(), Bytes: done.GetBytes()},
+		time.Duration(done.GetLeastNanoseconds()))
 	r.Perform(ctx, r.machine.StepDone(msg.GetStep(), sampled, notFinite, supervise.Now(ctx)))
 }
 

@@ -50,6 +50,7 @@ type router struct {
 	machine *core.Machine
 	reports reports
 	delta   *messages.RoutesAnnounced // the next announcement
+	views   views
 }
 
 // flush is a message to self.
@@ -96,7 +97,9 @@ func (r *router) Receive(ctx actor.Context) {
 	case *messages.FindBlocks:
 		r.onFindBlocks(ctx, msg)
 	case *messages.GetClusterView:
-		ctx.Respond(r.clusterView())
+		r.onGetView(ctx)
+	case *viewed:
+		r.onViewed(ctx, msg)
 	case *messages.GetExplanation:
 		ctx.Respond(r.explanation(msg.GetRequestId()))
 	case *messages.ReplicaStatus, *messages.SlotsStatus: // the query also triggers an announcement

@@ -32,33 +32,35 @@ func demandReported(message any) *messages.DemandReported {
 	return message.(*messages.DemandReported)
 }
 
-// figures returns the demand for a model at all gateways.
-func (r reports) figures(model string) (all demand.Figures) {
-	for _, node := range slices.Sorted(maps.Keys(r.demand)) {
-		d := r.demand[node]
-		all.Merge(demand.Figures{Observed: d.report.GetObserved().AsDuration()})
-		if m := d.models[model]; m != nil {
-			all.Merge(figuresOf(m))
+// gateways has the demand at the gateway of each node.
+type gateways map[string]nodeDemand
+
+// figures fills f with the demand for a model at all gateways. It reuses the memory of f.
+func (g gateways) figures(model string, f *demand.Figures) {
+	f.Reset()
+	for _, node := range slices.Sorted(maps.Keys(g)) {
+		f.Merge(demand.Figures{Observed: g[node].report.GetObserved().AsDuration()})
+		if m := g[node].models[model]; m != nil {
+			mergeDemand(f, m)
 		}
 	}
-	return all
 }
 
-// figuresOf returns the figures of a report. A sketch that cannot be read is unknown.
-func figuresOf(m *messages.ModelDemand) demand.Figures {
-	f := demand.Figures{
+// mergeDemand adds the figures of a report. The values of a sketch that cannot be read are left out.
+func mergeDemand(f *demand.Figures, m *messages.ModelDemand) {
+	f.Merge(demand.Figures{
 		Arrivals: m.GetArrivals(), Recent: m.GetRecent(), Finished: m.GetFinished(), Refused: m.GetRefused(),
-	}
-	f.TTFT, _ = demand.Decode(m.GetTtft())
-	f.TPOT, _ = demand.Decode(m.GetTpot())
-	f.Prompt, _ = demand.Decode(m.GetPromptTokens())
-	f.Output, _ = demand.Decode(m.GetOutputTokens())
-	return f
+	})
+	_ = f.TTFT.MergeEncoded(m.GetTtft())
+	_ = f.TPOT.MergeEncoded(m.GetTpot())
+	_ = f.Prompt.MergeEncoded(m.GetPromptTokens())
+	_ = f.Output.MergeEncoded(m.GetOutputTokens())
 }
 
-// demandOf returns the demand for the model of a status, or nil if no gateway has reported any.
-func (r reports) demandOf(model string, s *messages.DeploymentStatus) *messages.Demand {
-	f := r.figures(model)
+// demandOf returns the demand for the model of a status, or nil if no gateway has reported any. It reuses the memory of
+// f.
+func (g gateways) demandOf(s *messages.DeploymentStatus, f *demand.Figures) *messages.Demand {
+	g.figures(s.GetSpec().GetName(), f)
 	rate, known := f.Rate()
 	if !known {
 		return nil

@@ -18,6 +18,9 @@
 // the KV blocks that each tier of each node holds. A replica asks the router which tiers hold the
 // blocks that it lacks (FindBlocks).
 //
+// A view of the cluster (GetClusterView) has the demand for each model, merged over all gateways. If
+// there are many models, a job merges it, one at a time; a crash loses the requests that wait for it.
+//
 // The Machine of core/router decides what the router knows, announces and answers. core/route
 // selects the replica. This package translates messages into events of the machine and carries out
 // its effects.

@@ -4,6 +4,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/demand"
 	core "troupe/core/router"
 	"troupe/messages"
 )
@@ -101,7 +102,9 @@ func (r *router) onGetDeployment(ctx actor.Context, msg *messages.GetDeployment)
 		ctx.Respond(refused(refusal))
 		return
 	}
-	ctx.Respond(r.reports.status(msg.GetName(), r.Cache))
+	s := r.reports.status(msg.GetName(), r.Cache)
+	s.Demand = r.reports.demand.demandOf(s, &demand.Figures{})
+	ctx.Respond(s)
 }
 
 // onFindBlocks answers with the holders of blocks that a replica lacks.

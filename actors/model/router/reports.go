@@ -13,14 +13,14 @@ import (
 type reports struct {
 	replicas    map[string]map[string]*messages.ReplicaStatus // by model and name
 	deployments map[string]*messages.DeploymentStatus         // by name, as announced by the leader
-	demand      map[string]nodeDemand                         // by node of the gateway
+	demand      gateways
 }
 
 func newReports() reports {
 	return reports{
 		replicas:    make(map[string]map[string]*messages.ReplicaStatus),
 		deployments: make(map[string]*messages.DeploymentStatus),
-		demand:      make(map[string]nodeDemand),
+		demand:      make(gateways),
 	}
 }
 
@@ -50,7 +50,7 @@ func deploymentStatus(message any, at int) *messages.DeploymentStatus {
 }
 
 // status combines the stored spec, the status that the leader announced, and the announced
-// replicas.
+// replicas, without the demand.
 func (r reports) status(name string, cache *DeploymentCache) *messages.DeploymentStatus {
 	s := &messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: name}, State: messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
@@ -72,7 +72,6 @@ func (r reports) status(name string, cache *DeploymentCache) *messages.Deploymen
 		shortDigest(s.GetSpec().GetRevisionDigest())
 	s.Replicas = r.ofModel(name)
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
-	s.Demand = r.demandOf(name, s)
 	return s
 }
 
@@ -87,7 +86,7 @@ func (r reports) ofModel(model string) (all []*messages.ReplicaStatus) {
 // shortDigest returns the first characters of a digest.
 func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
-// clusterView returns everything that the router knows.
+// clusterView returns everything that the router knows, without the demand.
 func (r *router) clusterView() *messages.ClusterView {
 	all := &messages.ClusterView{
 		Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}, Waiting: make(map[string]uint32),

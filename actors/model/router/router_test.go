@@ -39,8 +39,10 @@ type testCluster struct {
 	listed   []*messages.ReplicaStarted // replicas that the group of every node lists
 }
 
-func play(t *testing.T) *testCluster {
-	w := &testCluster{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
+func play(t *testing.T) *testCluster { return playOn(t, testkit.System(t)) }
+
+func playOn(t *testing.T, sys *actor.ActorSystem) *testCluster {
+	w := &testCluster{t: t, sys: sys, replicas: make(map[string]*testkit.Peer)}
 	w.client = testkit.NewPeer(t, w.sys, "client", nil)
 	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
 		w.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/sample"
+	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/messages"
@@ -29,6 +30,7 @@ type Config struct {
 	// GPU receives DeviceFailed.
 	GPU   *actor.PID
 	Lease string
+	Peaks utilization.Peaks // of the device
 }
 
 // Props returns the props of an engine actor.
@@ -168,10 +170,18 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
 	default:
-		result.Outcome = &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch,
-			msg.tokens)}}
+		done := &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}
+		e.countWork(done, msg.batch)
+		result.Outcome = &messages.RunStepResult_Done{Done: done}
 	}
 	ctx.Send(msg.replyTo, result)
+}
+
+// countWork adds the work of a step to its result.
+func (e *engineActor) countWork(to *messages.StepDone, batch []engine.Sequence) {
+	work := engine.WorkOf(e.engine, batch)
+	least, _ := e.Peaks.Least(work)
+	to.Flops, to.Bytes, to.LeastNanoseconds = work.FLOPs, work.Bytes, uint64(least)
 }
 
 // fail crashes the engine. If the device is lost, it first notifies the GPU actor, because other

@@ -41,7 +41,7 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 	s := &messages.ReplicaStatus{
 		Name: spec.GetName(), Model: spec.GetModel(), Gpu: spec.GetGpu(), Node: spec.GetNode(),
 		State: State(r.State), Level: level(r.State),
-		Steps: r.Steps, StepTime: durationpb.New(r.Totals.StepTime), TokensIn: r.Totals.TokensIn,
+		Steps: r.Steps, StepTime: durationpb.New(r.Totals.Use.Steps), TokensIn: r.Totals.TokensIn,
 		TokensOut: r.Totals.TokensOut, TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions,
 		Load:         m.GetMetrics(),
 		MaxSequences: spec.GetMaxSequences(), StepTokens: spec.GetStepTokens(), BlockTokens: spec.GetBlockTokens(),
@@ -72,10 +72,14 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 }
 
 // KVReport converts a report of the KV memory.
-func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
-	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
+func KVReport(
+	e replica.ReportKV, lease string, started uint64, priority messages.PriorityClass,
+) *messages.KVReport {
+	msg := &messages.KVReport{Lease: lease, Started: started, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
 		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby, StandbyWanted: e.StandbyWanted,
-		StepTime: durationpb.New(e.StepTime), Serving: e.Serving, Graphs: uint32(e.Engine.Graphs)}
+		StepTime: durationpb.New(e.Use.Steps), CountedTime: durationpb.New(e.Use.Counted),
+		LeastTime: durationpb.New(e.Use.Least), Flops: e.Use.FLOPs, Bytes: e.Use.Bytes,
+		Serving: e.Serving, Graphs: uint32(e.Engine.Graphs)}
 	if !e.Engine.Since.IsZero() {
 		msg.EngineSince = timestamppb.New(e.Engine.Since)
 	}
