@@ -37,7 +37,7 @@ type Policy struct {
 }
 
 // Residency pins adapters to a device for requests. It is a Pool, or a PinClient if the pool is
-// elsewhere.
+// elsewhere. Pin returns Pending for a request that asks again after a NoRoom refusal.
 type Residency interface {
 	Pin(request, adapter string) (State, *Refusal)
 	Unpin(request string)
@@ -91,10 +91,16 @@ func (a *Admission) PrefetchAdapters(waiting []Waiting) {
 		if w.Adapter == "" {
 			continue
 		}
-		if _, refusal := a.pool.Pin(w.ID, w.Adapter); refusal != nil && refusal.Reason == NoRoom {
+		if lacksPages(a.pool.Pin(w.ID, w.Adapter)) {
 			return
 		}
 	}
+}
+
+// lacksPages reports whether an answer of Pin means that there is no room, or may be none. Requests that
+// may not pass this one must not get the room before it is certain.
+func lacksPages(state State, refusal *Refusal) bool {
+	return state == Pending || refusal != nil && refusal.Reason == NoRoom
 }
 
 // compare orders requests for service, ignoring adapters.
@@ -175,7 +181,7 @@ func (d *admitPass) decide(i int) decision {
 		state, refusal = d.pool.Pin(w.ID, w.Adapter)
 	}
 	switch {
-	case refusal != nil && refusal.Reason == NoRoom:
+	case lacksPages(state, refusal):
 		return stopIf(strict)
 	case refusal != nil:
 		d.rejected = append(d.rejected, Rejected{w, refusal})

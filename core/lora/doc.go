@@ -85,22 +85,26 @@
 //
 // # Pins of a PinClient
 //
-// A request gets a new pin if it asks again after a refusal, or for another adapter after its pin
-// has ended. An event without a row changes nothing. Commands are queued until Drain. Unpins stay
-// queued while a step runs. "Hold" makes the pin hold from the start of the pool's new incarnation.
+// A request whose pin was refused for lack of room keeps its place: once something is released, it asks
+// again with a new pin when it is its turn. Until the pool has answered, requests behind it that may not
+// pass it get no adapter, since they would take the room that it asks for. A request gets a new pin for
+// another adapter after its pin has ended. An event without a row changes nothing. Commands are queued
+// until Drain. Unpins stay queued while a step runs. "Hold" makes the pin hold from the start of the
+// pool's new incarnation.
 //
 //	event         state                guard     next       effects
 //	asked         unpinned                       requested  queue pin
-//	answered      requested … no-room  granted   granted    —
-//	              requested … no-room  no room   no-room    —
-//	              requested … no-room            refused    —
-//	ended         requested            not sent  unpinned   take the pin back
-//	              requested                      cancelled  queue unpin
+//	              may-retry                      retried    queue a new pin
+//	answered      requested … retried  granted   granted    —
+//	              requested … retried  no room   no-room    —
+//	              requested … retried            refused    —
+//	ended         requested, retried   not sent  unpinned   take the pin back
+//	              requested, retried             cancelled  queue unpin
 //	              granted                        released   queue unpin
-//	              refused, no-room               unpinned   —
+//	              refused … may-retry            unpinned   —
 //	unpin-sent    cancelled, released            unpinned   —
-//	room          no-room                        unpinned   —
-//	pool-restart  requested                      same       queue pin
+//	room          no-room                        may-retry  —
+//	pool-restart  requested, retried             same       queue pin
 //	              granted                        same       hold
 //	              released                       same       hold; queue unpin
 //	              cancelled                      unpinned   —
@@ -134,4 +138,11 @@
 //     and only those that were granted before
 //   - users: the users of an adapter are the requests that hold a pin of it, or wait for one
 //   - nothing left: once all commands are sent, the pool has the pins of the requests and no others
+//
+// # Invariants of an Admission
+//
+// Checked by name in TestAdmissionInvariants, for an Admission, a PinClient and a Pool:
+//
+//   - at rest: as long as no request comes or ends, no pin or unpin is sent after a few exchanges
+//   - served: once requests end, each waiting one is admitted
 package lora

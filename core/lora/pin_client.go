@@ -1,7 +1,6 @@
 package lora
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -22,7 +21,7 @@ type PinClient struct {
 type pin struct {
 	name, request, adapter string
 	state                  pinState
-	refusal                *Refusal // in refused and noRoom
+	refusal                *Refusal // the last one
 }
 
 // PinCommand is a command for the pool: to pin an adapter or to unpin it.
@@ -47,23 +46,24 @@ func NewPinClient(incarnation string) *PinClient {
 	}
 }
 
-// Pin implements Residency. A NoRoom refusal stands until something is released.
+// Pin implements Residency. A NoRoom refusal stands until something is released. The request then asks
+// again, and is Pending until the pool answers or begins to load the adapter.
 func (d *PinClient) Pin(request, adapter string) (State, *Refusal) {
 	p, ok := d.pins[request]
 	if !ok {
-		d.seq++
-		p = &pin{
-			name: fmt.Sprintf("%s#%s.%d", request, d.incarnation, d.seq), request: request, adapter: adapter,
-		}
-		d.apply(pinEvent{kind: pinAsked, pin: p})
+		p = &pin{request: request, adapter: adapter}
 	}
-	switch {
-	case p.adapter != adapter:
+	if p.adapter != adapter {
 		return Absent, refuse(Duplicate, "request %s holds adapter %s already", request, p.adapter)
+	}
+	d.apply(pinEvent{kind: pinAsked, pin: p})
+	switch {
 	case p.state == granted:
 		return Active, nil
-	case p.state == requested:
+	case p.state == requested, p.state == retried && d.locations[adapter].State == Loading:
 		return Loading, nil
+	case p.state == retried:
+		return Pending, nil
 	}
 	return Absent, p.refusal
 }
@@ -88,7 +88,7 @@ func (d *PinClient) State(adapter string) (State, Tier) {
 	return w.State, w.Tier
 }
 
-// roomFreed lets requests that were refused with NoRoom pin again.
+// roomFreed lets requests that were refused with NoRoom ask again.
 func (d *PinClient) roomFreed() {
 	for _, request := range slices.Sorted(maps.Keys(d.pins)) {
 		d.apply(pinEvent{kind: pinRoom, pin: d.pins[request]})

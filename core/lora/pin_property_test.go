@@ -163,7 +163,7 @@ func (w *pinWorld) finish() {
 	w.drain()
 	want := map[string]string{}
 	for _, p := range w.d.pins {
-		if p.state == requested || p.state == granted {
+		if p.state == requested || p.state == retried || p.state == granted {
 			want[p.name] = p.adapter
 		}
 	}

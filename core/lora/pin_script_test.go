@@ -14,6 +14,7 @@ import (
 //	drain, drain stepping              prints the commands for the pool
 //	granted NAME, no-room NAME, refused NAME
 //	idle A                             the pool reports that A may be evicted
+//	loads A                            the pool reports that it loads A
 //	restart                            prints the pins that hold from the start
 func TestPinScripts(t *testing.T) {
 	script.Run(t, "testdata/pins/*.txt", func(t *testing.T) script.Handler {
@@ -38,6 +39,8 @@ func TestPinScripts(t *testing.T) {
 				d.OnPinResult(words[1], refuse(Failed, "%v", errors.New("damaged")))
 			case "idle":
 				d.OnState(words[1], Location{Idle, GPU})
+			case "loads":
+				d.OnState(words[1], Location{Loading, Disk})
 			case "restart":
 				for _, c := range d.OnPoolRestart() {
 					words = append(words, fmt.Sprint("hold ", c.Name, " ", c.Adapter))

@@ -1,6 +1,7 @@
 package lora
 
 import (
+	"fmt"
 	"slices"
 
 	"troupe/core/table"
@@ -14,13 +15,16 @@ const (
 	requested                 // the pool has not answered
 	granted                   // the adapter is on the device
 	refused                   // the pool refused the pin for good
-	noRoom                    // the pool refused the pin; the request may pin again when something is released
+	noRoom                    // the pool refused the pin; the request may ask again when something is released
+	mayRetry                  // something was released; the request asks again when it is its turn
+	retried                   // asked again; the pool has not answered
 	cancelled                 // the request has ended before the answer; the unpin is queued
 	released                  // the request has ended; the unpin is queued, and a step may still read the adapter
 )
 
 func (s pinState) String() string {
-	return [...]string{"unpinned", "requested", "granted", "refused", "no-room", "cancelled", "released"}[s]
+	return [...]string{"unpinned", "requested", "granted", "refused", "no-room", "may-retry", "retried", "cancelled",
+		"released"}[s]
 }
 
 // pinKind is a kind of event of a pin.
@@ -46,7 +50,7 @@ type (
 )
 
 // attached are the states in which a pin belongs to its request.
-var attached = []pinState{requested, granted, refused, noRoom}
+var attached = []pinState{requested, granted, refused, noRoom, mayRetry, retried}
 
 var (
 	pinAlways  = pinGuard{}
@@ -58,17 +62,18 @@ var (
 // pinTable is the table of pins in doc.go. The first row that fits applies; other events are
 // ignored.
 var pinTable = table.New("adapter pin", []pinRow{
-	{[]pinState{unpinned}, pinAsked, pinAlways, requested, (*PinClient).queuePin, "queue pin"},
+	{[]pinState{unpinned}, pinAsked, pinAlways, requested, (*PinClient).queueNew, "queue pin"},
+	{[]pinState{mayRetry}, pinAsked, pinAlways, retried, (*PinClient).queueAgain, "queue a new pin"},
 	{attached, pinAnswered, pinGranted, granted, (*PinClient).keepRefusal, "—"},
 	{attached, pinAnswered, pinNoRoom, noRoom, (*PinClient).keepRefusal, "—"},
 	{attached, pinAnswered, pinAlways, refused, (*PinClient).keepRefusal, "—"},
-	{[]pinState{requested}, pinEnded, pinUnsent, unpinned, (*PinClient).takeBack, "take the pin back"},
-	{[]pinState{requested}, pinEnded, pinAlways, cancelled, (*PinClient).queueUnpin, "queue unpin"},
+	{[]pinState{requested, retried}, pinEnded, pinUnsent, unpinned, (*PinClient).takeBack, "take the pin back"},
+	{[]pinState{requested, retried}, pinEnded, pinAlways, cancelled, (*PinClient).queueUnpin, "queue unpin"},
 	{[]pinState{granted}, pinEnded, pinAlways, released, (*PinClient).queueUnpin, "queue unpin"},
-	{[]pinState{refused, noRoom}, pinEnded, pinAlways, unpinned, (*PinClient).nothing, "—"},
+	{[]pinState{refused, noRoom, mayRetry}, pinEnded, pinAlways, unpinned, (*PinClient).nothing, "—"},
 	{[]pinState{cancelled, released}, pinUnpinSent, pinAlways, unpinned, (*PinClient).nothing, "—"},
-	{[]pinState{noRoom}, pinRoom, pinAlways, unpinned, (*PinClient).nothing, "—"},
-	{[]pinState{requested}, pinPoolRestart, pinAlways, same, (*PinClient).queuePin, "queue pin"},
+	{[]pinState{noRoom}, pinRoom, pinAlways, mayRetry, (*PinClient).nothing, "—"},
+	{[]pinState{requested, retried}, pinPoolRestart, pinAlways, same, (*PinClient).queuePin, "queue pin"},
 	{[]pinState{granted}, pinPoolRestart, pinAlways, same, (*PinClient).nothing, "hold"},
 	{[]pinState{released}, pinPoolRestart, pinAlways, same, (*PinClient).queueUnpin, "hold; queue unpin"},
 	{[]pinState{cancelled}, pinPoolRestart, pinAlways, unpinned, (*PinClient).nothing, "—"},
@@ -119,6 +124,19 @@ func (d *PinClient) unsent(e pinEvent) bool {
 func (d *PinClient) nothing(pinEvent) {}
 
 func (d *PinClient) keepRefusal(e pinEvent) { e.pin.refusal = e.refusal }
+
+// queueNew queues a pin under a new name.
+func (d *PinClient) queueNew(e pinEvent) {
+	d.seq++
+	e.pin.name = fmt.Sprintf("%s#%s.%d", e.pin.request, d.incarnation, d.seq)
+	d.queuePin(e)
+}
+
+func (d *PinClient) queueAgain(e pinEvent) {
+	delete(d.byName, e.pin.name)
+	d.queueNew(e)
+	d.byName[e.pin.name] = e.pin
+}
 
 func (d *PinClient) queuePin(e pinEvent) {
 	d.commands = append(d.commands, PinCommand{Name: e.pin.name, Adapter: e.pin.adapter})

@@ -22,6 +22,7 @@ type Device struct {
 
 	mu         sync.Mutex
 	lost       bool
+	losses     int // so far
 	full       bool
 	errors     uint64 // of memory, which ECC could not correct
 	untestable bool   // self-tests fail
@@ -41,11 +42,21 @@ func NewDevice(name string, bytes int64) *Device {
 		mapped: make(map[cuda.Ptr]*physical), images: make(map[*deviceHostMemory]bool)}
 }
 
-// setLost makes every call fail with cuda.ErrDeviceLost, or lets calls succeed again.
+// setLost makes every call fail with cuda.ErrDeviceLost, or lets calls succeed again. An engine does not
+// survive that.
 func (d *Device) setLost(lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lost = lost
+	if d.lost = lost; lost {
+		d.losses++
+	}
+}
+
+// lossCount returns how many times the device was lost.
+func (d *Device) lossCount() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.losses
 }
 
 // lose loses the device for a while, and returns cuda.ErrDeviceLost.

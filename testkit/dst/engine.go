@@ -163,7 +163,8 @@ func (w *weights) Digests() engine.Digests {
 // Open implements engine.Weights.
 func (w *weights) Open(arena engine.Arena, limits engine.Limits) (engine.Engine, error) {
 	s, err := w.device.NewStream("engine")
-	return &simulatedEngine{weights: w, arena: arena, stream: s, canary: limits.MaxSequences == 1}, err
+	return &simulatedEngine{weights: w, arena: arena, stream: s, canary: limits.MaxSequences == 1,
+		losses: w.device.(*Device).lossCount()}, err
 }
 
 // simulatedEngine is the engine of the simulation.
@@ -172,6 +173,7 @@ type simulatedEngine struct {
 	arena   engine.Arena
 	stream  cuda.Stream
 	canary  bool // of a load, which has no turn
+	losses  int  // of the device, before the engine was opened
 }
 
 // Close implements engine.Engine.
@@ -201,6 +203,9 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 	}
 	if err := l.faults.wait(ctx, took, hangs); err != nil {
 		return nil, err
+	}
+	if e.losses != e.weights.device.(*Device).lossCount() { // as with the context of a driver
+		return nil, cuda.ErrDeviceLost
 	}
 	fails := l.faults.take(failing)
 	var lost time.Duration

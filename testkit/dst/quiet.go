@@ -29,6 +29,15 @@ func (c *cluster) bounds() bounds {
 	}
 }
 
+// tokenOf returns the bound for each further token of a request. The steps of class Batch use what
+// the others leave: as long as the other replica has requests of a higher class, each waits for a turn.
+func (b bounds) tokenOf(class messages.PriorityClass) time.Duration {
+	if class == messages.PriorityClass_PRIORITY_CLASS_BATCH {
+		return max(b.token, turnWithin)
+	}
+	return b.token
+}
+
 // checkQuiet checks a calm run.
 func (c *cluster) checkQuiet() {
 	if !c.Calm {
@@ -45,8 +54,9 @@ func (c *cluster) checkQuiet() {
 		}
 		// One that is preempted waits like one that arrives.
 		waits := time.Duration(c.checks.preempted[call.ID]) * b.first
-		if each := (call.last.Sub(call.first) - waits) / time.Duration(len(call.want)); each > b.token {
-			c.fail("%s took %v for each token, and %v to wait after preemptions", call.ID, each, waits)
+		each := (call.last.Sub(call.first) - waits) / time.Duration(len(call.want))
+		if class := call.Sequence.GetPriority(); each > b.tokenOf(class) {
+			c.fail("%s of %s took %v for each token, and %v to wait after preemptions", call.ID, class, each, waits)
 		}
 		if refused, _ := call.Result(); refused != nil && !c.overloaded(call, refused) && !c.tooLate(call, refused) {
 			c.fail("%s was refused without a fault: %s", call.ID, refused.GetDetail())
@@ -72,7 +82,7 @@ func (c *cluster) checkQuiet() {
 // bounds allow.
 func (c *cluster) tooLate(call *Call, why *messages.Refused) bool {
 	b, waits := c.bounds(), time.Duration(1+c.checks.preempted[call.ID])
-	longest := waits*b.first + time.Duration(len(call.want))*b.token
+	longest := waits*b.first + time.Duration(len(call.want))*b.tokenOf(call.Sequence.GetPriority())
 	return why.GetReason() == messages.Reason_REASON_DEADLINE &&
 		call.opened.Add(longest).After(call.Sequence.GetDeadline().AsTime())
 }
