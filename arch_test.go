@@ -40,6 +40,7 @@ var rules = []rule{
 		"core", foreign, []string{module + "/core", sketches, "google.golang.org/protobuf"},
 		"core is pure and is tested alone",
 	},
+	{"workload", foreign, []string{module + "/workload"}, "requests are read and generated alone"},
 	{"cuda", actorLib, nil, "a device does not know actors"},
 	{
 		"cuda", module, []string{module + "/cuda", module + "/core"},

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"troupe/core/kv"
+	"troupe/workload"
 )
 
 // tracePath returns the path of the trace in the folder TROUPE_SHARED, or next to the repository.
@@ -23,28 +21,19 @@ func tracePath() string {
 // readTrace returns the blocks of each prompt, in order of arrival. A block's number in the trace
 // identifies everything up to its end.
 func readTrace(path string) (prompts [][]kv.Hash, err error) {
-	f, err := os.Open(path)
+	trace, err := workload.Open(path, workload.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		var line struct {
-			Blocks []uint64 `json:"hash_ids"`
+	for r, err := range trace {
+		if err != nil {
+			return nil, err
 		}
-		if err := json.Unmarshal(in.Bytes(), &line); err != nil {
-			return nil, fmt.Errorf("trace %s, line %d: %w", path, len(prompts)+1, err)
-		}
-		hashes := make([]kv.Hash, len(line.Blocks))
-		for i, b := range line.Blocks {
+		hashes := make([]kv.Hash, len(r.Prefix))
+		for i, b := range r.Prefix {
 			hashes[i] = kv.Root("trace", strconv.FormatUint(b, 10), nil)
 		}
 		prompts = append(prompts, hashes)
-	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("trace %s: %w", path, err)
 	}
 	return prompts, nil
 }

@@ -4,16 +4,18 @@ import (
 	"container/heap"
 	"math"
 	"time"
+
+	"troupe/workload"
 )
 
 // The functions in this file count the loads of a cache that serves the requests of a trace one
 // after another and must load each requested adapter. They count from a given time on.
 
 // lru counts the loads of a cache with LRU eviction.
-func lru(trace []request, capacity int, from time.Duration) (loads int) {
+func lru(trace []workload.Request, capacity int, from time.Duration) (loads int) {
 	last := map[string]int{}
 	for i, r := range trace {
-		if _, there := last[r.adapter]; !there {
+		if _, there := last[r.Adapter]; !there {
 			if len(last) == capacity {
 				oldest := ""
 				for id, at := range last {
@@ -23,43 +25,43 @@ func lru(trace []request, capacity int, from time.Duration) (loads int) {
 				}
 				delete(last, oldest)
 			}
-			if r.at >= from {
+			if r.At >= from {
 				loads++
 			}
 		}
-		last[r.adapter] = i
+		last[r.Adapter] = i
 	}
 	return loads
 }
 
 // optimum counts the loads of a cache that evicts the adapter needed last, which is the minimum:
 // Belady, "A Study of Replacement Algorithms for a Virtual-Storage Computer", 1966.
-func optimum(trace []request, capacity int, from time.Duration) (loads int) {
+func optimum(trace []workload.Request, capacity int, from time.Duration) (loads int) {
 	next := make([]int, len(trace)) // index of the adapter's next request
 	seen := map[string]int{}
 	for i := len(trace) - 1; i >= 0; i-- {
 		next[i] = len(trace)
-		if at, ok := seen[trace[i].adapter]; ok {
+		if at, ok := seen[trace[i].Adapter]; ok {
 			next[i] = at
 		}
-		seen[trace[i].adapter] = i
+		seen[trace[i].Adapter] = i
 	}
 	there := map[string]int{} // adapter → index of its next request
 	var order farthestFirst   // may contain outdated entries
 	for i, r := range trace {
-		if _, ok := there[r.adapter]; !ok {
+		if _, ok := there[r.Adapter]; !ok {
 			for len(there) == capacity {
 				e := heap.Pop(&order).(nextUse)
 				if at, ok := there[e.adapter]; ok && at == e.at {
 					delete(there, e.adapter)
 				}
 			}
-			if r.at >= from {
+			if r.At >= from {
 				loads++
 			}
 		}
-		there[r.adapter] = next[i]
-		heap.Push(&order, nextUse{r.adapter, next[i]})
+		there[r.Adapter] = next[i]
+		heap.Push(&order, nextUse{r.Adapter, next[i]})
 	}
 	return loads
 }
@@ -67,16 +69,16 @@ func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 // online returns the minimum loads per second of a cache that knows the popularity of adapters but
 // not the future. It keeps the most popular in all slots but one. Aho, Denning and Ullman,
 // "Principles of Optimal Page Replacement", 1971.
-func (l Load) online(capacity int) float64 {
+func online(l workload.Load, capacity int) float64 {
 	var all, rest, squares float64
-	for i := 1; i <= l.Adapters; i++ {
-		p := math.Pow(float64(i), -l.Zipf)
+	for i := 1; i <= l.Adapters.Len(); i++ {
+		p := math.Pow(float64(i), -l.Adapters.Zipf)
 		all += p
 		if i >= capacity {
 			rest, squares = rest+p, squares+p*p
 		}
 	}
-	return l.PerSecond * (rest - squares/rest) / all
+	return l.Rate * (rest - squares/rest) / all
 }
 
 type nextUse struct {

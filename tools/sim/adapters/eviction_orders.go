@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"troupe/core/lora"
+	"troupe/workload"
 )
 
 // orders are alternative eviction orders, and a faster way of loading. All use the strategy "… and
@@ -38,7 +39,7 @@ func byPopularity(*run) lora.Order {
 func byNextRequest(r *run) lora.Order {
 	requests := map[string][]int{}
 	for i, q := range r.trace {
-		requests[q.adapter] = append(requests[q.adapter], i)
+		requests[q.Adapter] = append(requests[q.Adapter], i)
 	}
 	next := func(adapter string) int {
 		all := requests[adapter]
@@ -51,7 +52,7 @@ func byNextRequest(r *run) lora.Order {
 }
 
 // orderTable returns the table of their results.
-func orderTable(s Setting, traces [][]request, least []float64) string {
+func orderTable(s Setting, traces [][]workload.Request, least []float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
 ### Other eviction orders

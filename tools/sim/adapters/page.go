@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"troupe/core/lora"
+	"troupe/workload"
 )
 
 const seeds = 5
@@ -91,10 +92,10 @@ func generatedTable(dir string) (string, error) {
 	load := thousandAdapters
 	span := (load.Length - s.From).Seconds()
 	var least, recent []float64
-	var traces [][]request
+	var traces [][]workload.Request
 	outcomes := make([][]Outcome, len(strategies))
 	for seed := range uint64(seeds) {
-		trace := load.trace(seed + 1)
+		trace := generate(load, seed+1)
 		traces = append(traces, trace)
 		least = append(least, float64(optimum(trace, s.Resident, s.From))/span)
 		recent = append(recent, float64(lru(trace, s.Resident, s.From))/span)
@@ -110,7 +111,8 @@ func generatedTable(dir string) (string, error) {
 %s
 Load: %d adapters, %.0f requests per second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens on average
 (exponential), %s, of which the first %s is not counted. %d seeds: means, with minimum and maximum in brackets.
-`, describe(s), load.Adapters, load.PerSecond, load.Zipf, load.Prompt, load.Output, load.Length, s.From, seeds)
+`, describe(s), load.Adapters.Len(), load.Rate, load.Adapters.Zipf, load.Prompt.Exponential, load.Output.Exponential,
+		load.Length, s.From, seeds)
 	b.WriteString(tableHead)
 	var names []string
 	var first []Outcome
@@ -127,7 +129,7 @@ A cache that knows the popularity of each adapter, but not the future, needs at 
 ![distributions of the time to first token](adapters.svg)
 
 Seed 1.
-`, spread(recent, "%.1f"), spread(least, "%.1f"), load.online(s.Resident), load.online(s.Resident)/mean(least),
+`, spread(recent, "%.1f"), spread(least, "%.1f"), online(load, s.Resident), online(load, s.Resident)/mean(least),
 		aims(outcomes, least))
 	b.WriteString(orderTable(s, traces, least))
 	return b.String(), draw(filepath.Join(dir, "adapters.svg"), names, first)
@@ -143,7 +145,7 @@ func traceTable(path string) (string, error) {
 		return "", err
 	}
 	s := Setting{Model: llama7B, Rank: 8, Resident: 8, Sequences: 64, StepTokens: 2048, Waiting: 1000}
-	span := trace[len(trace)-1].at.Seconds()
+	span := trace[len(trace)-1].At.Seconds()
 	least := float64(optimum(trace, s.Resident, 0)) / span
 	var b strings.Builder
 	fmt.Fprintf(&b, `

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/core/lora"
+	"troupe/workload"
 )
 
 // Setting is a model, its limits, and its scheduling.
@@ -40,7 +41,7 @@ type Outcome struct {
 // run is a running simulation. A request's id is its index in the trace.
 type run struct {
 	Setting
-	trace     []request
+	trace     []workload.Request
 	pool      *lora.Pool
 	admission *lora.Admission
 	layout    *lora.Layout
@@ -74,13 +75,13 @@ var epoch = time.Unix(0, 0)
 const never = time.Duration(math.MaxInt64)
 
 // simulate runs a trace to its end.
-func simulate(s Setting, trace []request) Outcome {
+func simulate(s Setting, trace []workload.Request) Outcome {
 	r := newRun(s, trace)
 	r.finish()
 	return r.outcome()
 }
 
-func newRun(s Setting, trace []request) *run {
+func newRun(s Setting, trace []workload.Request) *run {
 	r := &run{Setting: s, trace: trace, layout: s.Model.Layout(s.Rank), delayed: map[string]bool{}}
 	pages := make([]uint32, s.Resident*r.layout.Pages())
 	for i := range pages {
@@ -93,7 +94,7 @@ func newRun(s Setting, trace []request) *run {
 	r.pool = lora.NewPool(cfg)
 	r.admission = lora.NewAdmission(s.Policy, r.pool)
 	for _, q := range trace {
-		r.pool.Register(q.adapter, r.layout) // repeated registrations are refused without effect
+		r.pool.Register(q.Adapter, r.layout) // repeated registrations are refused without effect
 	}
 	return r
 }
@@ -110,7 +111,7 @@ func (r *run) finish() int {
 func (r *run) step() {
 	arrival, copied, step := never, never, never
 	if r.nextRequest < len(r.trace) {
-		arrival = r.trace[r.nextRequest].at
+		arrival = r.trace[r.nextRequest].At
 	}
 	if len(r.copies) > 0 {
 		copied = r.copies[0].at
@@ -144,14 +145,14 @@ func (r *run) arrive() {
 		r.refused++
 		return
 	}
-	if state, _ := r.pool.State(q.adapter); state != lora.Idle && state != lora.Active && q.at >= r.From {
+	if state, _ := r.pool.State(q.Adapter); state != lora.Idle && state != lora.Active && q.At >= r.From {
 		r.cold++
 	}
 	r.waiting = append(
-		r.waiting, lora.Waiting{ID: strconv.Itoa(r.nextRequest), Adapter: q.adapter, Arrived: epoch.Add(q.at)},
+		r.waiting, lora.Waiting{ID: strconv.Itoa(r.nextRequest), Adapter: q.Adapter, Arrived: epoch.Add(q.At)},
 	)
 	r.nextRequest++
-	r.pool.Requested(q.adapter, epoch.Add(r.now))
+	r.pool.Requested(q.Adapter, epoch.Add(r.now))
 	r.admission.PrefetchAdapters(r.waiting)
 }
 
@@ -184,14 +185,14 @@ func (r *run) startStep() {
 	inside := make([]string, len(r.running))
 	tokens, context := len(r.running), 0
 	for i, s := range r.running {
-		inside[i] = r.trace[s.index].adapter
-		context += r.trace[s.index].prompt + s.output
+		inside[i] = r.trace[s.index].Adapter
+		context += r.trace[s.index].Prompt + s.output
 	}
 	entered := map[string]bool{}
 	full := false
 	r.admission.Admit(r.waiting, inside, epoch.Add(r.now), func(w lora.Waiting) bool {
 		index, _ := strconv.Atoi(w.ID)
-		prompt := r.trace[index].prompt
+		prompt := r.trace[index].Prompt
 		if full = len(r.running) == r.Sequences || tokens > 0 && tokens+prompt > r.StepTokens; full {
 			return false
 		}
@@ -236,13 +237,13 @@ func (r *run) endStep() {
 	for _, s := range r.running {
 		q := r.trace[s.index]
 		s.output++
-		if s.output == 1 && q.at >= r.From {
-			r.out.first = append(r.out.first, r.now-q.at)
+		if s.output == 1 && q.At >= r.From {
+			r.out.first = append(r.out.first, r.now-q.At)
 		}
 		if r.now >= r.From {
 			r.tokens++
 		}
-		if s.output == q.output {
+		if s.output == q.Output {
 			r.pool.Unpin(s.id)
 			continue
 		}
