@@ -41,6 +41,12 @@ var rules = []rule{
 		"core is pure and is tested alone",
 	},
 	{"workload", foreign, []string{module + "/workload"}, "requests are read and generated alone"},
+	{
+		"simulate", module,
+		[]string{module + "/simulate", module + "/workload", module + "/core", module + "/internal/costfile"},
+		"a simulation knows machines, not actors, messages or devices",
+	},
+	{"simulate", actorLib, nil, "a simulation has one goroutine"},
 	{"cuda", actorLib, nil, "a device does not know actors"},
 	{
 		"cuda", module, []string{module + "/cuda", module + "/core"},

@@ -34,14 +34,15 @@ Each option of "troupe up" is also an environment variable (--http is TROUPE_HTT
 "troupe COMMAND --help" shows all options of a command, with examples.`
 
 type commands struct {
-	Up      upCommand      `cmd:"" group:"run" help:"Start a node and serve until Ctrl-C."`
-	Tree    treeCommand    `cmd:"" group:"observe" help:"Print the supervision tree of all nodes."`
-	Top     topCommand     `cmd:"" group:"observe" help:"Watch nodes, GPUs, replicas and deployments live."`
-	KV      kvCommand      `cmd:"" group:"observe" name:"kv" help:"Show KV blocks by tier, and copies between tiers."`
-	Doctor  doctorCommand  `cmd:"" group:"run" help:"Check this machine and the options, with remedies."`
-	Certs   certsCommand   `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
-	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
-	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
+	Up       upCommand       `cmd:"" group:"run" help:"Start a node and serve until Ctrl-C."`
+	Tree     treeCommand     `cmd:"" group:"observe" help:"Print the supervision tree of all nodes."`
+	Top      topCommand      `cmd:"" group:"observe" help:"Watch nodes, GPUs, replicas and deployments live."`
+	KV       kvCommand       `cmd:"" group:"observe" name:"kv" help:"Show KV blocks by tier, and copies between tiers."`
+	Doctor   doctorCommand   `cmd:"" group:"run" help:"Check this machine and the options, with remedies."`
+	Simulate simulateCommand `cmd:"" group:"plan" help:"Simulate a cluster on virtual time, without a GPU."`
+	Certs    certsCommand    `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
+	Keys     keysCommand     `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
+	Version  versionCommand  `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
 }
 
 // console is where a command writes its results and its log.

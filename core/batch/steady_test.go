@@ -60,8 +60,9 @@ func (s *twins) submit(t *rapid.T) {
 	}
 	prompt[len(prompt)-1] = uint32(rapid.IntRange(0, 2).Draw(t, "last"))
 	r := Request{ID: fmt.Sprint("r", s.requests), Class: Standard, Arrived: s.now, Prompt: prompt,
-		MaxOutput: rapid.IntRange(1, 60).Draw(t, "output"), Client: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "client"),
-		Weight: rapid.SampledFrom([]float64{0, 3}).Draw(t, "weight")}
+		MaxOutput: rapid.IntRange(1, 60).Draw(t, "output"),
+		Client:    rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "client"),
+		Weight:    rapid.SampledFrom([]float64{0, 3}).Draw(t, "weight")}
 	s.at.Submit(r)
 	s.each.Submit(r)
 }
@@ -78,7 +79,8 @@ func (s *twins) step(t *rapid.T) int {
 }
 
 func (s *twins) runSteady(n int) {
-	s.inFlight[0] = Step{Entries: s.at.RunSteady(sampled(s.inFlight[0].Entries), n, s.now.Add(time.Duration(n)*time.Second))}
+	end := s.now.Add(time.Duration(n) * time.Second)
+	s.inFlight[0] = Step{Entries: s.at.RunSteady(sampled(s.inFlight[0].Entries), n, end)}
 	for range n {
 		s.now = s.now.Add(time.Second)
 		s.each.Done(s.inFlight[1].Entries, sampled(s.inFlight[1].Entries))
@@ -94,8 +96,8 @@ func (s *twins) compare(t *rapid.T, when string) {
 		t.Fatalf("%s: blocks changed %v %v, want %v %v", when, e, c, e2, c2)
 	}
 	if !reflect.DeepEqual(s.at, s.each) {
-		t.Fatalf("%s: the schedulers differ: %d and %d sequences run, %+v and %+v", when, s.at.Running(), s.each.Running(),
-			s.at.pool.Stats(), s.each.pool.Stats())
+		t.Fatalf("%s: the schedulers differ: %d and %d sequences run, %+v and %+v", when, s.at.Running(),
+			s.each.Running(), s.at.pool.Stats(), s.each.pool.Stats())
 	}
 	if !reflect.DeepEqual(s.inFlight[0].Entries, s.inFlight[1].Entries) {
 		t.Fatalf("%s: the entries are %+v, want %+v", when, s.inFlight[0].Entries, s.inFlight[1].Entries)
