@@ -96,24 +96,35 @@ func TestRequestsAreServed(t *testing.T) {
 	}
 }
 
+const grid = 50 * time.Millisecond
+
 // TestStepsAtOnce checks that steady steps at once and one by one give the same bytes of the record and
 // the same result.
 func TestStepsAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Duration: time.Hour, Devices: devices(rapid.IntRange(1, 3).Draw(t, "devices"))}
+		ties := rapid.Bool().Draw(t, "ties") // all events are at multiples of 50 ms
 		models := []string{"m", "n"}[:rapid.IntRange(1, 2).Draw(t, "models")]
 		for _, name := range models {
 			d := deployment(name, rapid.IntRange(1, 3).Draw(t, "replicas"))
 			d.Class = rapid.SampledFrom([]batch.Class{batch.Batch, batch.Standard, batch.Interactive}).Draw(t, "class")
-			d.BlockTokens = rapid.SampledFrom([]int{4, 16, 24}).Draw(t, "block")
+			d.BlockTokens = rapid.SampledFrom([]int{1, 4, 16, 24}).Draw(t, "block")
 			d.MaxSequences = rapid.IntRange(1, 12).Draw(t, "places")
 			d.KVBlocks = rapid.SampledFrom([]int{0, 2500 / d.BlockTokens, 4000 / d.BlockTokens}).Draw(t, "blocks")
 			fixed := time.Duration(rapid.IntRange(0, 300).Draw(t, "fixed")) * time.Millisecond
 			d.Times = map[string]StepTimer{"software": linear{fixed, 50 * time.Microsecond, 1000, 7}}
+			if ties {
+				d.Times = map[string]StepTimer{"software": linear{fixed: (fixed + grid).Truncate(grid)}}
+			}
 			cfg.Deployments = append(cfg.Deployments, d)
 		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 40).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 4000).Draw(t, "gap"))*time.Millisecond, models...)
+		for i := range all {
+			if ties {
+				all[i].At = all[i].At.Truncate(grid)
+			}
+		}
 		atOnce, record := simulate(t, cfg, all)
 		cfg.StepByStep = true
 		oneByOne, want := simulate(t, cfg, all)
