@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"troupe/core/cost"
+	"troupe/engine/llama"
+	"troupe/modelfile"
 	"troupe/simulate"
 	"troupe/simulate/scenario"
 )
@@ -45,7 +48,7 @@ Examples:
 
 // Run simulates the scenario for each seed.
 func (s simulateCommand) Run(c console) error {
-	read, err := scenario.Read(s.Scenario)
+	read, err := scenario.Read(s.Scenario, factsOf)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -72,6 +75,13 @@ func (s simulateCommand) Run(c console) error {
 		return simulate.PrintCSV(c.out, results)
 	}
 	return simulate.PrintTable(c.out, results)
+}
+
+// factsOf reads the facts of a model from its folder.
+func factsOf(folder string) (cost.Model, error) {
+	c, err := llama.ReadConfig(modelfile.Roots{}, folder)
+	return cost.Model{Layers: c.Layers, Hidden: c.Hidden, Intermediate: c.Intermediate, Vocab: c.Vocab, Heads: c.Heads,
+		KVHeads: c.KVHeads, HeadDim: c.HeadDim, Tied: c.TiedEmbeddings, ContextTokens: c.ContextTokens}, err
 }
 
 // runAll simulates all seeds, as many at once as there are cores. Each run has one goroutine.

@@ -1,7 +1,10 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"slices"
 
 	"troupe/core/cost"
@@ -88,13 +91,12 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 // addModel adds the sizes of a model, and the times of its steps on each kind of device.
 func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int) error {
 	m, at := f.Models[model], fmt.Sprintf("models[%d]", model)
-	if m.Facts == nil {
-		return f.wrong(at+".facts", "are missing; write layers, hidden and so on, as in config.json of the model")
+	facts, err := s.factsOf(f, at, m)
+	if err != nil {
+		return err
 	}
-	if m.Facts.Name == "" {
-		m.Facts.Name = m.Name
-	}
-	if err := checkFacts(f, at+".facts", *m.Facts); err != nil {
+	m.Facts = &facts
+	if err := checkFacts(f, at+".facts", facts); err != nil {
 		return err
 	}
 	d.WeightBytes, d.KVTokenBytes = m.Facts.WeightBytes(), m.Facts.KVTokenBytes()
@@ -111,6 +113,36 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int) error {
 		d.Times[device.Kind] = steps
 	}
 	return nil
+}
+
+// factsOf returns the facts of a model. Weights and KV memory have 16 bits unless the facts say otherwise.
+func (s *Scenario) factsOf(f *File, at string, m Model) (cost.Model, error) {
+	var facts cost.Model
+	switch {
+	case m.Folder != "":
+		path := m.Folder
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(f.path), path)
+		}
+		var err error
+		if facts, err = s.facts(path); err != nil {
+			return facts, f.wrong(at+".folder", "cannot be used: %v", err)
+		}
+		facts.WeightBits, facts.KVElementBytes = cmp.Or(facts.WeightBits, 16), cmp.Or(facts.KVElementBytes, 2)
+	case m.Facts == nil:
+		return facts, f.wrong(at+".facts", "are missing; write layers, hidden and so on, as in config.json of the "+
+			"model, or its folder")
+	}
+	if m.Facts != nil {
+		from, to := reflect.ValueOf(*m.Facts), reflect.ValueOf(&facts).Elem()
+		for i := range from.NumField() {
+			if !from.Field(i).IsZero() {
+				to.Field(i).Set(from.Field(i))
+			}
+		}
+	}
+	facts.Name = cmp.Or(facts.Name, m.Name)
+	return facts, nil
 }
 
 func checkFacts(f *File, at string, m cost.Model) error {

@@ -37,10 +37,12 @@ type Device struct {
 	Memory string `yaml:"memory"` // empty: that of the profile
 }
 
-// Model is a model by its facts.
+// Model is a model by its folder, or by its facts. With both, facts that are not 0 are used instead of
+// those of the folder.
 type Model struct {
-	Name  string      `yaml:"name"`
-	Facts *cost.Model `yaml:"facts"`
+	Name   string      `yaml:"name"`
+	Folder string      `yaml:"folder"`
+	Facts  *cost.Model `yaml:"facts"`
 	// Steps are the costs of steps by kind of device. Without them they are those of the device's
 	// profile, or predicted from its facts.
 	Steps map[string]cost.Steps `yaml:"steps"`

@@ -23,19 +23,23 @@ import (
 type Scenario struct {
 	Config simulate.Config
 	file   *File
+	facts  FactsOf
 }
 
+// FactsOf returns the facts of the model in a folder. WeightBits and KVElementBytes may be 0.
+type FactsOf func(folder string) (cost.Model, error)
+
 // Read reads a scenario and checks all of it, except for the lines of traces.
-func Read(path string) (*Scenario, error) {
+func Read(path string, facts FactsOf) (*Scenario, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
-	return Parse(path, source)
+	return Parse(path, source, facts)
 }
 
 // Parse parses a scenario. Paths in it are relative to the folder of path.
-func Parse(path string, source []byte) (*Scenario, error) {
+func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
 	f := &File{path: path, source: source}
 	err := yaml.NewDecoder(bytes.NewReader(source), yaml.Strict()).Decode(f)
 	if errors.Is(err, io.EOF) {
@@ -47,7 +51,7 @@ func Parse(path string, source []byte) (*Scenario, error) {
 	if err := f.checkTimes(reflect.ValueOf(f), ""); err != nil {
 		return nil, err
 	}
-	s := &Scenario{file: f}
+	s := &Scenario{file: f, facts: facts}
 	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload} {
 		if err := part(f); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,10 +11,45 @@ import (
 	"testing"
 	"time"
 
+	"troupe/core/cost"
+	"troupe/core/units"
 	"troupe/simulate"
 )
 
 const shipped = "../../examples/scenarios"
+
+// facts returns those of a model in the folder "models/small", and else an error.
+func facts(folder string) (cost.Model, error) {
+	if folder != filepath.Join(shipped, "models/small") {
+		return cost.Model{}, errors.New("no config.json; name the folder of a model")
+	}
+	return cost.Model{Layers: 2, Hidden: 64, Intermediate: 128, Vocab: 512, Heads: 4, KVHeads: 2, HeadDim: 16,
+		ContextTokens: 2048}, nil
+}
+
+// TestFolder checks that the facts of a model are those of its folder, unless the scenario has others.
+func TestFolder(t *testing.T) {
+	source, err := os.ReadFile(shipped + "/shared-device.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := bytes.Index(source, []byte("    facts:")), bytes.Index(source, []byte("    steps:"))
+	text := string(source[:begin]) + "    folder: models/small\n    facts: {heads: 8, weight_bits: 8}\n" + string(source[end:])
+	s, err := Parse(shipped+"/x.yaml", []byte(text), facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := units.ModelShape{Layers: 2, Hidden: 64, Intermediate: 128, Vocab: 512, Heads: 8, KVHeads: 2, HeadDim: 16}
+	if d := s.Config.Deployments[0]; d.WeightBytes != shape.WeightBytes(8) || d.KVTokenBytes != shape.KVTokenBytes(2) ||
+		d.ContextTokens != 2048 {
+		t.Errorf("%+v", d)
+	}
+	_, err = Parse(shipped+"/x.yaml", []byte(strings.Replace(text, "models/small", "models/none", 1)), facts)
+	if err == nil || !strings.Contains(err.Error(), "models[0].folder cannot be used: no config.json") ||
+		!strings.Contains(err.Error(), "> 13 |") {
+		t.Error(err)
+	}
+}
 
 // TestShippedScenarios runs each scenario that ships, shortened, in both ways.
 func TestShippedScenarios(t *testing.T) {
@@ -22,7 +58,7 @@ func TestShippedScenarios(t *testing.T) {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, path := range files {
-		s, err := Read(path)
+		s, err := Read(path, facts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +99,7 @@ func run(t *testing.T, s *Scenario, seed uint64) (simulate.Result, string) {
 // TestSameBytes checks that a seed gives the same bytes on one core and on four, alone and beside other
 // seeds, and that another seed gives others.
 func TestSameBytes(t *testing.T) {
-	s, err := Read(shipped + "/shared-device.yaml")
+	s, err := Read(shipped+"/shared-device.yaml", facts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +156,12 @@ func TestMistakes(t *testing.T) {
 		if text == good {
 			t.Errorf("%q is not in the scenario", c.from)
 		}
-		_, err := Parse(shipped+"/x.yaml", []byte(text))
+		_, err := Parse(shipped+"/x.yaml", []byte(text), facts)
 		if err == nil || !strings.Contains(err.Error(), c.line) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v\nwant %q and %q", c.to, err, c.line, c.want)
 		}
 	}
-	if _, err := Parse("x", nil); err == nil || !strings.Contains(err.Error(), "is empty") {
+	if _, err := Parse("x", nil, facts); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("an empty scenario: %v", err)
 	}
 }
