@@ -101,6 +101,7 @@ func TestBreachesAreFound(t *testing.T) {
 		"testkit in a node":        {module + "/node": {module + "/testkit"}},
 		"the command is imported":  {module + "/gateway": {module + "/cmd/node"}},
 		"the node is imported":     {module + "/control": {module + "/node"}},
+		"a simulation of actors":   {module + "/simulate": {module + "/actors/gpu"}},
 		"the gateway by control":   {module + "/control": {module + "/gateway/openai"}},
 	} {
 		if got := append(breaches(deps, rules), crossBreaches(deps)...); len(got) != 1 {

@@ -19,7 +19,7 @@ type request struct {
 // unique marks tokens that belong to one request alone.
 const unique = 1 << 31
 
-// token returns the token that the request consists of, apart from the blocks that it shares.
+// token returns the token of which the request consists, apart from the blocks that it shares.
 func (q *request) token() uint32 { return unique | q.number }
 
 // promptOf returns the tokens of a prompt. Blocks with the same hash have the same tokens.
