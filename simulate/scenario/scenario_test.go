@@ -34,7 +34,8 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin, end := bytes.Index(source, []byte("    facts:")), bytes.Index(source, []byte("    steps:"))
-	text := string(source[:begin]) + "    folder: models/small\n    facts: {heads: 8, weight_bits: 8}\n" + string(source[end:])
+	text := string(source[:begin]) + "    folder: models/small\n    facts: {heads: 8, weight_bits: 8}\n" +
+		string(source[end:])
 	s, err := Parse(shipped+"/x.yaml", []byte(text), facts)
 	if err != nil {
 		t.Fatal(err)
