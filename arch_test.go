@@ -41,6 +41,12 @@ var rules = []rule{
 		"core is pure and is tested alone",
 	},
 	{"workload", foreign, []string{module + "/workload"}, "requests are read and generated alone"},
+	{
+		"simulate", module,
+		[]string{module + "/simulate", module + "/workload", module + "/core", module + "/internal/costfile"},
+		"a simulation knows machines, not actors, messages or devices",
+	},
+	{"simulate", actorLib, nil, "a simulation has one goroutine"},
 	{"cuda", actorLib, nil, "a device does not know actors"},
 	{
 		"cuda", module, []string{module + "/cuda", module + "/core"},
@@ -95,6 +101,7 @@ func TestBreachesAreFound(t *testing.T) {
 		"testkit in a node":        {module + "/node": {module + "/testkit"}},
 		"the command is imported":  {module + "/gateway": {module + "/cmd/node"}},
 		"the node is imported":     {module + "/control": {module + "/node"}},
+		"a simulation of actors":   {module + "/simulate": {module + "/actors/gpu"}},
 		"the gateway by control":   {module + "/control": {module + "/gateway/openai"}},
 	} {
 		if got := append(breaches(deps, rules), crossBreaches(deps)...); len(got) != 1 {

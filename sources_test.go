@@ -38,7 +38,7 @@ func (s *source) at(n ast.Node, what string) finding {
 }
 
 // checkedFolders are the folders of the packages that actors and machines consist of.
-var checkedFolders = []string{"actors", "core", "gateway", "control", "cluster", "node"}
+var checkedFolders = []string{"actors", "core", "gateway", "control", "cluster", "node", "simulate"}
 
 // loadSources type-checks the packages below checkedFolders. It reads their imports from the build
 // cache, so it takes less than a second.

@@ -38,13 +38,14 @@ type commands struct {
 	Tree    treeCommand    `cmd:"" group:"observe" help:"Print the supervision tree of all nodes."`
 	Top     topCommand     `cmd:"" group:"observe" help:"Watch nodes, GPUs, replicas and deployments live."`
 	KV      kvCommand      `cmd:"" group:"observe" name:"kv" help:"Show KV blocks by tier, and copies between tiers."`
-	Report  reportCommand  `cmd:"" group:"observe" help:"Report the devices that models use and waste."`
 	Doctor  doctorCommand  `cmd:"" group:"run" help:"Check this machine and the options, with remedies."`
 	Certs   certsCommand   `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
 	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
 	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
 
-	Calibrate calibrateCommand `cmd:"" group:"run" help:"Measure what models cost on the devices of this machine."`
+	Report    reportCommand    `cmd:"" group:"plan" help:"Report the devices that models use and waste."`
+	Calibrate calibrateCommand `cmd:"" group:"plan" help:"Measure what models cost on the devices of this machine."`
+	Simulate  simulateCommand  `cmd:"" group:"plan" help:"Simulate a cluster on virtual time, without a GPU."`
 }
 
 // console is where a command writes its results and its log.

@@ -231,6 +231,7 @@ func documentOptions(k *kong.Kong) error {
 var commandGroups = []kong.Group{
 	{Key: "run", Title: "Run a node"},
 	{Key: "observe", Title: "Observe a cluster"},
+	{Key: "plan", Title: "Plan a cluster"},
 	{Key: "credentials", Title: "Create credentials"},
 	{Key: "other", Title: "Other"},
 }

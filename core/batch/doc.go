@@ -26,6 +26,8 @@
 // A sequence whose first blocks are being restored is held meanwhile. StartRestoring starts it
 // before the restore has ended; see overlap.go.
 //
+// A simulator ends a run of steps that only decode at once; see steady.go.
+//
 // Invariants, checked by the property tests:
 //
 //   - budget: a step has at most StepTokens tokens, and at most MaxSequences sequences run

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	stdlist "container/list"
 	"encoding/binary"
-	"maps"
 	"slices"
 )
 
@@ -43,11 +42,11 @@ type Announcement struct {
 //   - complete: once nothing changes and no announcement is pending, the follower knows all held
 //     blocks, or maxTotal of them
 type Announcer struct {
-	maxPerMessage, maxTotal int                  // blocks in one announcement, and announced in total
-	held                    map[int32]*heldBlock // by block index
-	pending                 *stdlist.List        // of *heldBlock: not announced yet, oldest commit first
-	sent                    *stdlist.List        // of *heldBlock: announced, the longest ago first
-	unsentEvictions         []uint64             // announced blocks evicted since the last announcement
+	maxPerMessage, maxTotal int           // blocks in one announcement, and announced in total
+	held                    []*heldBlock  // by block index; nil: not held
+	pending                 *stdlist.List // of *heldBlock: not announced yet, oldest commit first
+	sent                    *stdlist.List // of *heldBlock: announced, the longest ago first
+	unsentEvictions         []uint64      // announced blocks evicted since the last announcement
 	commits                 uint64
 	started                 bool // the first announcement was made
 }
@@ -65,12 +64,20 @@ type heldBlock struct {
 func NewAnnouncer(messageBytes, totalBytes int) *Announcer {
 	return &Announcer{
 		maxPerMessage: messageBytes / fingerprintBytes, maxTotal: totalBytes / fingerprintBytes,
-		held: make(map[int32]*heldBlock), pending: stdlist.New(), sent: stdlist.New(),
+		pending: stdlist.New(), sent: stdlist.New(),
 	}
 }
 
 // Grow raises the total budget to totalBytes. It never lowers it.
 func (a *Announcer) Grow(totalBytes int) { a.maxTotal = max(a.maxTotal, totalBytes/fingerprintBytes) }
+
+// Room returns how many more changes the next announcement has room for.
+func (a *Announcer) Room() int {
+	return max(0, a.maxPerMessage-len(a.unsentEvictions)-a.pending.Len())
+}
+
+// Pending reports whether there are changes to announce.
+func (a *Announcer) Pending() bool { return len(a.unsentEvictions)+a.pending.Len() > 0 }
 
 // Apply records changes as returned by Pool.Changes, or blocks adopted by Recover.
 func (a *Announcer) Apply(evicted []int32, committed []Committed) {
@@ -81,16 +88,19 @@ func (a *Announcer) Apply(evicted []int32, committed []Committed) {
 		a.commits++
 		b := &heldBlock{fingerprint: c.Hash.Fingerprint64(), commitNumber: a.commits}
 		b.elem = a.pending.PushBack(b)
+		for int(c.Block) >= len(a.held) {
+			a.held = append(a.held, nil)
+		}
 		a.held[c.Block] = b
 	}
 }
 
 func (a *Announcer) evict(block int32) {
-	b, ok := a.held[block]
-	if !ok {
+	if int(block) >= len(a.held) || a.held[block] == nil {
 		return
 	}
-	delete(a.held, block)
+	b := a.held[block]
+	a.held[block] = nil
 	if b.sent {
 		a.sent.Remove(b.elem)
 		a.unsentEvictions = append(a.unsentEvictions, b.fingerprint)
@@ -149,8 +159,8 @@ func (a *Announcer) unsend(b *heldBlock) {
 // Snapshot returns an announcement that replaces all earlier ones. It holds the newest blocks that
 // fit the budget; the rest follow in later announcements.
 func (a *Announcer) Snapshot() Announcement {
-	all := slices.SortedFunc(maps.Values(a.held),
-		func(x, y *heldBlock) int { return cmp.Compare(x.commitNumber, y.commitNumber) })
+	all := slices.DeleteFunc(slices.Clone(a.held), func(b *heldBlock) bool { return b == nil })
+	slices.SortFunc(all, func(x, y *heldBlock) int { return cmp.Compare(x.commitNumber, y.commitNumber) })
 	a.started, a.unsentEvictions, a.pending, a.sent = true, nil, stdlist.New(), stdlist.New()
 	n := Announcement{Snapshot: true, Committed: make([]uint64, 0, min(len(all), a.maxPerMessage, a.maxTotal))}
 	older := len(all) - cap(n.Committed)

@@ -82,8 +82,12 @@ func TestAnnouncerInvariants(t *testing.T) {
 				a.Grow(8 * size)
 			},
 			"announce": func(t *rapid.T) {
+				room := a.Room()
 				if n, ok := a.Next(); ok {
 					receive(t, n)
+				}
+				if room > 0 && len(held) <= total && a.Pending() {
+					t.Fatalf("room: %d changes had room, and some are left", room)
 				}
 			},
 			"snapshot": func(t *rapid.T) { receive(t, a.Snapshot()) },

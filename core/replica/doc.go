@@ -10,6 +10,8 @@
 // its token (step.go), and Emit sends the token to its session. Between steps, core/migrate,
 // core/restore and core/offload decide what else happens to the sequence and its blocks.
 //
+// A simulator ends several steps that only decode at once; see steady.go.
+//
 // # Life cycle
 //
 // An event without a row is ignored, in this table and in the others. The first row that fits an

@@ -1,0 +1,54 @@
+package simulate
+
+import (
+	"time"
+
+	"troupe/workload"
+)
+
+// request is a request and what its session knows of it.
+type request struct {
+	number         uint32
+	model          *model
+	client         string
+	tokens         []uint32 // of the prompt
+	prompt, output int      // tokens
+	at, first      time.Time
+}
+
+// unique marks tokens that belong to one request alone.
+const unique = 1 << 31
+
+// token returns the token of which the request consists, apart from the blocks that it shares.
+func (q *request) token() uint32 { return unique | q.number }
+
+// promptOf returns the tokens of a prompt. Blocks with the same hash have the same tokens.
+func promptOf(r workload.Request, number uint32) []uint32 {
+	tokens := make([]uint32, max(1, r.Prompt))
+	shared := min(len(tokens), len(r.Prefix)*r.PrefixBlock)
+	for i := range shared {
+		h := r.Prefix[i/r.PrefixBlock]
+		tokens[i] = uint32(h>>(32*(i&1))) &^ unique
+	}
+	for i := shared; i < len(tokens); i++ {
+		tokens[i] = unique | number
+	}
+	return tokens
+}
+
+// finished counts a request that has all its output.
+func (q *request) finished(output int, now time.Time) {
+	m := q.model
+	ttft, tpot := q.first.Sub(q.at), time.Duration(0)
+	m.ttft = append(m.ttft, ttft)
+	if output > 1 {
+		tpot = now.Sub(q.first) / time.Duration(output-1)
+		m.tpot = append(m.tpot, tpot)
+	}
+	m.finished++
+	m.outputTokens += output
+	if m.SLO.met(ttft, tpot) {
+		m.met++
+	}
+	m.sim.last = now
+}

@@ -1,0 +1,58 @@
+package scenario
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Time is a duration such as 90s. One that cannot be read is refused by checkTimes, with its line.
+type Time struct {
+	time.Duration
+	invalid string
+}
+
+// UnmarshalYAML reads a duration.
+func (t *Time) UnmarshalYAML(text []byte) error {
+	written := strings.Trim(strings.TrimSpace(string(text)), `"'`)
+	d, err := time.ParseDuration(written)
+	if t.Duration = d; err != nil {
+		t.invalid = written
+	}
+	return nil
+}
+
+// checkTimes returns an error about the first Time below a value that could not be read.
+func (f *File) checkTimes(v reflect.Value, path string) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return f.checkTimes(v.Elem(), path)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := f.checkTimes(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		if t, ok := v.Interface().(Time); ok {
+			if t.invalid != "" {
+				return f.wrong(path, "is %q; write a duration such as 90s or 24h", t.invalid)
+			}
+			return nil
+		}
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if !field.IsExported() {
+				continue
+			}
+			key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			if err := f.checkTimes(v.Field(i), strings.TrimPrefix(path+"."+key, ".")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
