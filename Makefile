@@ -39,13 +39,29 @@ RACE := ./node ./testkit/cluster ./testkit/chaos ./cmd/... ./cluster/... ./actor
 	./cuda/host ./cuda/telemetry ./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... \
 	./observe/... ./testkit/clock
 
-# Packages tested at once. Many tests wait for processes, disks and leases, so that one for each core
-# would leave cores idle.
-PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Packages tested at once by each part of make test. Many tests wait for processes, disks and leases, so that
+# one for each core would leave cores idle.
+PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
 
+# make test runs its parts at the same time. The tests of ./node take the longest, and are two parts.
+GOTEST = GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
+TEST_PARTS := test-race test-plain test-node-1 test-node-2
+.PHONY: $(TEST_PARTS)
 test: ## run all tests, those in which goroutines share memory under the race detector
-	GORACE=atexit_sleep_ms=0 go test -vet=off -race -p $(PACKAGES) -timeout 20m $(RACE)
-	go test -vet=off -p $(PACKAGES) -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
+	go build -race ./... # so that the parts do not compile the same packages at the same time
+	@$(MAKE) --no-print-directory --keep-going -j $(words $(TEST_PARTS)) $(TEST_PARTS)
+
+test-race:
+	$(GOTEST) -race $$(go list $(RACE) | grep -vx troupe/node)
+
+test-plain:
+	$(GOTEST) $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
+
+test-node-1:
+	$(GOTEST) -race ./node -run '^Test[A-M]'
+
+test-node-2:
+	$(GOTEST) -race ./node -skip '^Test[A-M]'
 
 # Runs of make repeat, and what it runs: all tests, or those of the packages in PKGS.
 REPEAT = $(if $(filter file,$(origin N)),10,$(N))
