@@ -19,7 +19,6 @@ type workSpy struct {
 	cuda.VirtualMemory
 	work    utilization.Work
 	queries []int // positions of the step's tokens
-	heads   int32
 }
 
 func (s *workSpy) NewStream(name string) (cuda.Stream, error) {
