@@ -135,13 +135,14 @@ func (w *world) add(m *model, phase int) bool {
 		u, target = Minimum, min(target, m.Min)
 	}
 	missing := target - len(m.replicas)
-	if m.held || missing <= 0 || !slices.Contains(phases[phase], u) {
+	if m.held || m.refused || missing <= 0 || !slices.Contains(phases[phase], u) {
 		return false
 	}
 	on, why := w.group(m, func(d *device) bool { return w.admits(m, d, u, here).kind == "" })
 	if on == nil {
 		room, ok := w.displace(m, u)
 		if !ok {
+			m.refused = true
 			w.refuse(m, u, missing)
 			return false
 		}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ import (
 //
 //	devices NODE N GIB             a node with N devices of a size
 //	model NAME PRIORITY KEY=VALUE  weights and kv in GiB, min, max, group, load, wait, pinned=yes, held=WHO
-//	demand NAME KEY=VALUE          running, pending, places, rate, recent, ttft, tpot, kv, use
+//	demand NAME KEY=VALUE          running, pending, places, rate, recent, ttft, tpot, kv, use, capacity
+//	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | well | use=SHARE
 //	after DURATION                 time passes; replicas that started serve
 //	broken REPLICA WHY             its start fails
@@ -46,6 +48,9 @@ func (s *scripted) handle(event []string) []string {
 		s.Models = append(s.Models, s.newModel(event[1], event[2], event[3:]))
 	case "demand":
 		s.demand(s.model(event[1]), event[2:])
+	case "delete":
+		s.Models = slices.DeleteFunc(s.Models, func(m Model) bool { return m.Name == event[1] })
+		s.Devices = slices.DeleteFunc(s.Devices, func(d Device) bool { return d.Name == event[1] })
 	case "device":
 		s.device(event[1], event[2])
 	case "after":
@@ -57,6 +62,7 @@ func (s *scripted) handle(event []string) []string {
 	case "plan":
 		plan := Make(s.Snapshot)
 		out := append(plan.changes(), plan.unmet()...)
+		out = append(out, plan.remembered()...)
 		s.Memory = plan.Memory
 		s.apply(plan)
 		return out
@@ -128,6 +134,8 @@ func (s *scripted) demand(m *Model, options []string) {
 			d.KV = s.float(value)
 		case "use":
 			d.Utilization = s.float(value)
+		case "capacity":
+			d.Capacity = s.float(value)
 		default:
 			s.t.Fatalf("unknown figure %q", option)
 		}
@@ -204,4 +212,13 @@ func (p Plan) unmet() (all []string) {
 		all = append(all, fmt.Sprintf("%s lacks %d (%s): %s", u.Model, u.Missing, u.Urgency, u.Why))
 	}
 	return all
+}
+
+// remembered returns the attempts that failed, and the models, that the plan remembers.
+func (p Plan) remembered() (all []string) {
+	for _, key := range slices.Sorted(maps.Keys(p.Memory.Avoid)) {
+		a := p.Memory.Avoid[key]
+		all = append(all, fmt.Sprintf("%s failed %d times", key, a.Failures))
+	}
+	return append(all, fmt.Sprintf("remembers %s", strings.Join(slices.Sorted(maps.Keys(p.Memory.Models)), ", ")))
 }

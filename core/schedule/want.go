@@ -78,6 +78,8 @@ func (v view) byDemand() Want {
 		return Want{v.have, Wake, "its replicas do not serve yet"}
 	case v.Priority == Batch:
 		return v.fill()
+	case d.idle(v.now, v.options):
+		return v.fewer()
 	}
 	if n, why := v.tooFew(); n > v.have {
 		return Want{n, Missed, why}
@@ -174,7 +176,7 @@ func (d Demand) rising() float64 {
 
 // overloaded notes the rate at which the replicas have too little headroom.
 func (v view) overloaded() {
-	rate := v.Demand.Rate / float64(v.up)
+	rate := max(v.Demand.Rate, v.Demand.Recent) / float64(v.up)
 	if rate > 0 && (v.memory.Overload == 0 || rate < v.memory.Overload) {
 		v.memory.Overload = rate
 	}

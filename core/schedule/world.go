@@ -34,6 +34,7 @@ type model struct {
 	evicted  []*replica // on draining devices
 	want     Want
 	held     bool
+	refused  bool // a replica has no place
 }
 
 // replica is a replica that is there, or that the plan starts.
