@@ -19,7 +19,7 @@
 //   - one more with little headroom: P99 × recent rate / rate is over 0.8 of the SLO, KV blocks are over
 //     0.9 full, sequences are on over 0.85 of the places, or they queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with the load that
-//     each of those would have, all figures keep their headroom, at most 0.6 of the places are in use, and
+//     each of those would have, the P99 is at most 0.65 of the SLO, at most 0.6 of the places are in use, and
 //     the rate per replica is under 0.9 of any at which there was too little headroom before;
 //   - as many as have work for all of their places, if it is a batch model.
 //

@@ -12,6 +12,7 @@ type Options struct {
 	SpikeFactor   float64       // a spike is more than this times the usual rate; default 2
 	SpikeArrivals float64       // and at least as many arrivals within RecentWindow; default 10
 	Headroom      float64       // least headroom: predicted P99 over the SLO; default 0.8
+	DownHeadroom  float64       // and with one replica fewer, at most; times rise faster than the load; default 0.65
 	KVFull        float64       // share of KV blocks in use without headroom; default 0.9
 	UpAt          float64       // share of the places in use without headroom; default 0.85
 	DownAt        float64       // share of the places of the remaining replicas in use, at most; default 0.6
@@ -38,6 +39,7 @@ func (o Options) withDefaults() Options {
 		SpikeFactor:    cmp.Or(o.SpikeFactor, 2),
 		SpikeArrivals:  cmp.Or(o.SpikeArrivals, 10),
 		Headroom:       cmp.Or(o.Headroom, 0.8),
+		DownHeadroom:   cmp.Or(o.DownHeadroom, 0.65),
 		KVFull:         cmp.Or(o.KVFull, 0.9),
 		UpAt:           cmp.Or(o.UpAt, 0.85),
 		DownAt:         cmp.Or(o.DownAt, 0.6),

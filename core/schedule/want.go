@@ -166,6 +166,9 @@ func (v view) tight() string {
 // overloadMargin is the share of the rate with too little headroom that replicas carry for sure.
 const overloadMargin = 0.9
 
+// steady is the highest ratio of the recent rate to that of the window at which the rate does not rise.
+const steady = 1.1
+
 // rising returns by how much the load is expected to rise, since the rate of the window is an average.
 func (d Demand) rising() float64 {
 	if d.Rate > 0 && d.Recent > d.Rate {
@@ -174,9 +177,13 @@ func (d Demand) rising() float64 {
 	return 1
 }
 
-// overloaded notes the rate at which the replicas have too little headroom.
+// overloaded notes the rate at which the replicas have too little headroom. While the rate rises, that is only
+// a prediction.
 func (v view) overloaded() {
 	rate := max(v.Demand.Rate, v.Demand.Recent) / float64(v.up)
+	if v.Demand.rising() > steady {
+		return
+	}
 	if rate > 0 && (v.memory.Overload == 0 || rate < v.memory.Overload) {
 		v.memory.Overload = rate
 	}
@@ -215,6 +222,7 @@ func (v view) fewer() Want {
 		same.Why = fmt.Sprintf("%d replicas are enough for %s", v.up-1, low.Round(time.Second))
 		return same
 	}
+	v.memory.LowSince = time.Time{} // the next one must be surplus for as long
 	return Want{v.have - 1, Headroom, fmt.Sprintf("%d replicas carry the load", v.up-1)}
 }
 
@@ -237,9 +245,9 @@ func (v view) needed(replicas int) string {
 		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", rate, left)
 	case d.KV*more > o.KVFull*o.Headroom:
 		return "the KV blocks of the remaining replicas would be full"
-	case over(d.TTFT, v.SLO.TTFT)*more > o.Headroom && d.Rate > 0:
+	case over(d.TTFT, v.SLO.TTFT)*more > o.DownHeadroom && d.Rate > 0:
 		return "the P99 of TTFT would have little headroom"
-	case over(d.TPOT, v.SLO.TPOT)*more > o.Headroom && d.Rate > 0:
+	case over(d.TPOT, v.SLO.TPOT)*more > o.DownHeadroom && d.Rate > 0:
 		return "the P99 of TPOT would have little headroom"
 	case d.Places == 0 && d.Capacity == 0 && d.Utilization >= o.ParkBelow:
 		return fmt.Sprintf("%.0f%% of its devices are in use", 100*d.Utilization)
