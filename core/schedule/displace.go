@@ -1,0 +1,181 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// victim is a replica that may leave for another model.
+type victim struct {
+	*replica
+	idle  bool    // its model has no requests
+	worth float64 // sequences and arrivals per second, per GiB that leaves
+	last  time.Time
+}
+
+// displacement is the cheapest way to make room for a replica.
+type displacement struct {
+	on      []*device
+	victims []*replica
+}
+
+// displace returns the devices for a replica and the replicas that leave for it. It returns none if no
+// replicas that may leave make room. The replicas with the lowest priority leave first; of these those
+// without demand, then those with the least demand per byte, then those used the longest ago.
+func (w *world) displace(m *model, u Urgency) (best displacement, ok bool) {
+	var price []float64
+	for _, of := range w.clusters(m) {
+		type candidate struct {
+			*device
+			victims []*replica
+			price   []float64
+		}
+		var all []candidate
+		for _, d := range of {
+			if victims, possible := w.victimsOn(m, d, u); possible {
+				all = append(all, candidate{d, victims, w.price(m, d, victims)})
+			}
+		}
+		if len(all) < m.Group {
+			continue
+		}
+		slices.SortStableFunc(all, func(a, b candidate) int { return slices.Compare(a.price, b.price) })
+		var next displacement
+		var sum []float64
+		for _, c := range all[:m.Group] {
+			next.on = append(next.on, c.device)
+			for _, v := range c.victims {
+				if !slices.Contains(next.victims, v) {
+					next.victims = append(next.victims, v)
+				}
+			}
+			sum = append(sum, c.price...)
+		}
+		if !w.allowed(m, u, next.victims) {
+			continue
+		}
+		if !ok || cmp.Or(slices.Compare(sum, price), cmp.Compare(islands(next.on), islands(best.on))) < 0 {
+			best, price, ok = next, sum, true
+		}
+	}
+	return best, ok
+}
+
+// victimsOn returns the replicas that have to leave a device for a model. It reports false if those that
+// may leave are not enough.
+func (w *world) victimsOn(m *model, d *device, u Urgency) (leave []*replica, ok bool) {
+	if r := w.admits(m, d, u, here); r.final {
+		return nil, false
+	}
+	var may []victim
+	for _, r := range d.replicas {
+		if !r.leaves && w.mayLeave(m, r, u) {
+			may = append(may, w.victim(r))
+		}
+	}
+	slices.SortStableFunc(may, victim.compare)
+	stays := func(r *replica) bool { return !r.leaves && !slices.Contains(leave, r) }
+	for _, v := range may {
+		if w.admits(m, d, u, stays).kind == "" {
+			break
+		}
+		leave = append(leave, v.replica)
+	}
+	if w.admits(m, d, u, stays).kind != "" {
+		return nil, false
+	}
+	for _, v := range slices.Clone(leave) { // those that need not leave after all
+		all := leave
+		leave = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return r == v })
+		if w.admits(m, d, u, stays).kind != "" {
+			leave = all
+		}
+	}
+	return leave, w.allowed(m, u, leave)
+}
+
+// mayLeave reports whether a replica may leave for a model. Only a strictly lower priority is preempted. A
+// model of the same or a higher priority yields a replica without work. One of the same priority also does
+// so to a model without any replica, after both had their time.
+func (w *world) mayLeave(m *model, r *replica, u Urgency) bool {
+	v := r.model
+	switch {
+	case v == nil || v == m || v.held || v.Pinned || r.started:
+		return false
+	case v.Priority > m.Priority:
+		return u <= Missed || u == Headroom && v.Priority == Batch
+	case u > Missed:
+		return false
+	case v.Demand.idle(w.at, w.options) && v.Min < len(v.replicas) && w.rested(r):
+		return true
+	}
+	return v.Priority == m.Priority && u == Wake && w.rested(r) && w.waitedLong(m)
+}
+
+// rested reports whether a replica has been there for its minimum residence.
+func (w *world) rested(r *replica) bool {
+	least := max(w.options.Residence, time.Duration(w.options.ResidenceLoads*float64(r.model.Loads.least())))
+	return r.Progress == Up && w.at.Sub(r.Since) >= least
+}
+
+// least returns the shortest known load.
+func (l LoadTimes) least() time.Duration { return cmp.Or(l.Device, l.Host, l.Disk) }
+
+// waitedLong reports whether the oldest request for a model has waited so long that a load must begin to
+// end within its wait.
+func (w *world) waitedLong(m *model) bool {
+	if m.WakeWait < 0 || m.Demand.Oldest.IsZero() {
+		return false
+	}
+	return w.at.Sub(m.Demand.Oldest)+max(m.Loads.Host, m.Loads.Disk) >= m.WakeWait
+}
+
+// allowed reports whether the models keep their minimums without some replicas. The minimum of a model
+// comes before that of a lower priority.
+func (w *world) allowed(m *model, u Urgency, leave []*replica) bool {
+	for _, r := range leave {
+		n := 0
+		for _, o := range leave {
+			if o.model == r.model {
+				n++
+			}
+		}
+		below := len(r.model.replicas)-n < r.model.Min
+		if below && !(u == Minimum && r.model.Priority > m.Priority) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) victim(r *replica) victim {
+	m := r.model
+	v := victim{replica: r, idle: m.Demand.idle(w.at, w.options), last: m.Demand.Last}
+	v.worth = (float64(m.Demand.sequences()) + max(0, m.Demand.Rate)) / (float64(m.bytes()) / (1 << 30))
+	return v
+}
+
+// compare orders victims, the first to leave first.
+func (v victim) compare(o victim) int {
+	return cmp.Or(-cmp.Compare(v.model.Priority, o.model.Priority), -cmp.Compare(number(v.idle), number(o.idle)),
+		cmp.Compare(v.worth, o.worth), v.last.Compare(o.last), cmp.Compare(v.Streams, o.Streams),
+		cmp.Compare(v.Name, o.Name))
+}
+
+// price returns what a displacement costs, the most important figure first: the highest priority that
+// leaves, whether it has work, the streams that move, and the bytes that load.
+func (w *world) price(m *model, d *device, leave []*replica) []float64 {
+	priority, work, streams, worth := -float64(Batch)-1, 0.0, 0.0, 0.0
+	for _, r := range leave {
+		v := w.victim(r)
+		priority = max(priority, -float64(r.model.Priority))
+		if !v.idle {
+			work = 1
+		}
+		streams += float64(r.Streams)
+		worth += v.worth
+	}
+	p := w.preferenceOf(m, d)
+	return []float64{priority, work, worth, streams, float64(len(leave)), float64(p.weights)}
+}
