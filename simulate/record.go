@@ -2,10 +2,14 @@ package simulate
 
 import (
 	"bufio"
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"troupe/core/batch"
+	"troupe/core/deployment"
 	core "troupe/core/replica"
 	"troupe/core/turns"
 )
@@ -38,11 +42,13 @@ func (w *recorder) open(cfg Config) {
 }
 
 // close ends the runs of the replicas, and writes what is buffered.
-func (w *recorder) close(replicas []*replica) error {
+func (w *recorder) close() error {
 	if w.out == nil {
 		return nil
 	}
-	for _, r := range replicas {
+	for _, r := range slices.SortedFunc(maps.Keys(w.runs), func(a, b *replica) int {
+		return cmp.Compare(a.number, b.number)
+	}) {
 		w.endRun(r)
 	}
 	if err := w.out.Flush(); w.err == nil {
@@ -85,7 +91,7 @@ func (w *recorder) number(key string, value int) {
 
 // appendSeconds appends a virtual time in seconds.
 func appendSeconds(b []byte, at time.Time) []byte {
-	ns := since(at).Nanoseconds()
+	ns := max(0, since(at)).Nanoseconds()
 	b = strconv.AppendInt(b, ns/1e9, 10)
 	b = append(b, '.')
 	rest := strconv.AppendInt(nil, ns%1e9+1e9, 10)
@@ -116,6 +122,44 @@ func (w *recorder) route(s *simulation, id string, q *request) {
 	}
 	w.line = append(w.line, ']')
 	w.end()
+}
+
+// note records an event with the names and values of its texts.
+func (w *recorder) note(at time.Time, event string, texts ...string) {
+	if !w.begin(at, event) {
+		return
+	}
+	for i := 0; i < len(texts); i += 2 {
+		w.text(texts[i], texts[i+1])
+	}
+	w.end()
+}
+
+// serve records that a replica serves for the first time.
+func (w *recorder) serve(at time.Time, r *replica, before *model, took time.Duration) {
+	if w.begin(at, "serve") {
+		w.text("replica", r.name)
+		w.text("device", r.device.name())
+		if before != nil && before != r.model {
+			w.text("after", before.Name)
+		}
+		w.text("took", took.String())
+		w.end()
+	}
+}
+
+// scale records a new number of replicas, and their level.
+func (w *recorder) scale(at time.Time, m *model, replicas int, level deployment.Level, why string) {
+	if w.begin(at, "scale") {
+		w.text("deployment", m.Name)
+		w.number("from", m.wanted)
+		w.number("to", replicas)
+		if level != m.level {
+			w.text("level", level.String())
+		}
+		w.text("why", why)
+		w.end()
+	}
 }
 
 func (w *recorder) refuse(at time.Time, id, why string) {
@@ -186,6 +230,7 @@ func (w *recorder) steady(r *replica, steps int) {
 // endRun records how long a run of more than one step was.
 func (w *recorder) endRun(r *replica) {
 	last := w.runs[r]
+	delete(w.runs, r)
 	if last == nil || last.steps == 1 {
 		return
 	}
