@@ -18,13 +18,12 @@ type request struct {
 	at, first      time.Time
 
 	machine *session.Machine
-	replica *replica // that has it; nil: none
-	emitted int      // tokens of the output that the session has
-	refusal string   // the last one
-	waits   int      // answers of the router that it waits
-	timer   session.SetTimer
-	due     time.Time // of the timer
-	set     uint64    // attempt whose timer is an event of the queue; 0: none
+	replica *replica         // that has it; nil: none
+	emitted int              // tokens of the output that the session has
+	refusal string           // the last one
+	waits   int              // answers of the router that it waits
+	timer   session.SetTimer // that is not an event of the queue; zero: none
+	due     time.Time        // of the timer
 }
 
 // unique marks tokens that belong to one request alone.

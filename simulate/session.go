@@ -12,25 +12,21 @@ import (
 // notice a replica that is silent are only set for the requests on a node that is lost; the others are those of
 // sessions that wait.
 
-// perform carries out the effects of the session, in order.
+// perform carries out the effects of the session, in order. What the router and the replica answer comes after
+// them.
 func (q *request) perform(effects []session.Effect) {
 	s := q.model.sim
+	var ask func()
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case session.AskRoute:
-			s.performRouter(s.router.Route(router.Request{
-				ID: q.id, Model: q.model.Name, Prompt: q.computed(), Avoid: e.Avoid, Cause: e.Cause,
-				Session: router.Actor{ID: q.id}, Class: int(q.model.Class), Arrived: q.at, Wait: q.model.Wait,
-				Begun: e.Begun}, s.key.at))
+			ask = func() { q.route(e) }
 		case session.Submit:
-			if q.replica = s.byAddress(e.To); q.replica != nil && !q.replica.ended {
-				q.replica.submit(q.id, q, e.Waited, s.key.at)
-			}
+			ask = func() { q.submit(e) }
 		case session.Unwatch:
 			q.replica = nil
 		case session.SetTimer:
-			q.timer = e
-			q.due = s.key.at.Add(e.After)
+			q.timer, q.due = e, s.key.at.Add(e.After)
 		case session.Cancel:
 			if r := s.byAddress(e.At); r != nil && !r.ended {
 				r.touch()
@@ -42,23 +38,37 @@ func (q *request) perform(effects []session.Effect) {
 			s.refused(q, e.Detail)
 		}
 	}
+	if ask != nil {
+		ask()
+	}
 	q.setTimer()
+}
+
+func (q *request) route(e session.AskRoute) {
+	s := q.model.sim
+	s.performRouter(s.router.Route(router.Request{ID: q.id, Model: q.model.Name, Prompt: q.computed(), Avoid: e.Avoid,
+		Cause: e.Cause, Session: router.Actor{ID: q.id}, Class: int(q.model.Class), Arrived: q.at, Wait: q.model.Wait,
+		Begun: e.Begun}, s.key.at))
+}
+
+func (q *request) submit(e session.Submit) {
+	s := q.model.sim
+	if q.replica = s.byAddress(e.To); q.replica != nil && !q.replica.ended {
+		q.replica.submit(q.id, q, e.Waited, s.key.at)
+	}
 }
 
 // setTimer sets the timer of a session that waits.
 func (q *request) setTimer() {
 	switch state := q.machine.State(); {
-	case q.set == q.timer.Attempt || q.timer.Attempt == 0:
+	case q.timer.Attempt == 0:
 		return
 	case state != session.Delayed && state != session.Waiting && !q.stranded():
 		return
 	}
-	q.set = q.timer.Attempt
 	s, attempt := q.model.sim, q.timer.Attempt
+	q.timer = session.SetTimer{}
 	s.after(max(0, q.due.Sub(s.key.at)), func() {
-		if q.set == attempt {
-			q.set = 0
-		}
 		if s.requests[q.id] == q {
 			q.perform(q.machine.Timer(attempt, s.key.at))
 		}

@@ -125,16 +125,23 @@ func TestStepsAtOnce(t *testing.T) {
 				all[i].At = all[i].At.Truncate(grid)
 			}
 		}
-		atOnce, record := simulate(t, cfg, all)
-		cfg.StepByStep = true
-		oneByOne, want := simulate(t, cfg, all)
-		if record != want {
-			t.Fatalf("the records differ:\n%s", firstDifference(record, want))
-		}
-		if !reflect.DeepEqual(atOnce, oneByOne) {
-			t.Fatalf("the results differ:\n%+v\n%+v", atOnce, oneByOne)
-		}
+		bothWays(t, cfg, all)
 	})
+}
+
+// bothWays runs steady steps at once and one by one, and compares the bytes of the record and the results.
+func bothWays(t *rapid.T, cfg Config, all []workload.Request) Result {
+	t.Helper()
+	atOnce, record := simulate(t, cfg, all)
+	cfg.StepByStep = true
+	oneByOne, want := simulate(t, cfg, all)
+	if record != want {
+		t.Fatalf("the records differ:\n%s", firstDifference(record, want))
+	}
+	if !reflect.DeepEqual(atOnce, oneByOne) {
+		t.Fatalf("the results differ:\n%+v\n%+v", atOnce, oneByOne)
+	}
+	return atOnce
 }
 
 // firstDifference returns the first lines that differ.

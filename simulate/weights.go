@@ -167,7 +167,9 @@ func (l *load) done(ok bool) {
 		took := s.key.at.Sub(l.began)
 		d.node.speeds.Observe(l.from.Path, l.model.WeightBytes, took)
 		d.origins[l.Copy] = origin{string(l.from.Kind), l.why}
-		l.model.loaded(string(l.from.Kind), took)
+		if !s.starting() {
+			l.model.loaded(string(l.from.Kind), took)
+		}
 		d.performMemory(d.memory.WeightsLoaded(l.Copy, residency.Content{Weights: key.Digest, Revision: key.Digest},
 			s.key.at))
 	}
