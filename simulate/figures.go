@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/deployment"
@@ -10,7 +11,7 @@ import (
 // life has what was counted of the lives of a deployment's replicas.
 type life struct {
 	loads       map[string]counted // by source
-	switches    counted            // starts on a device where a replica of another model served last
+	switches    counted            // starts on a device where a replica of a model served last that has left it
 	starts      counted            // of replicas, until they served
 	waking      counted            // until a replica served
 	wakes       int
@@ -108,13 +109,16 @@ func (l *life) loaded(source string, took time.Duration) {
 func (m *model) serves(r *replica) {
 	s, d := m.sim, r.device
 	before := d.last
+	if slices.ContainsFunc(d.replicas, func(other *replica) bool { return other.model == before }) {
+		before = nil // they share the device
+	}
 	d.last = m
 	if s.starting() {
 		return
 	}
 	took := s.key.at.Sub(r.began)
 	m.starts.add(took)
-	if before != nil && before != m {
+	if before != nil {
 		m.switches.add(took)
 	}
 	if !m.woken.IsZero() {

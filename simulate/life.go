@@ -100,6 +100,11 @@ func (r *replica) performLife(effect core.Effect, now time.Time) {
 	switch e := effect.(type) {
 	case core.LoadModel:
 		d.changed()
+		for _, other := range d.replicas {
+			if other != r {
+				other.reportKV(now) // in the product it is at most a second old
+			}
+		}
 		d.performMemory(d.memory.LoadAsked(memory.Request{ID: r.name, From: r.owner()}, memory.Spec{
 			Lease: r.name, Path: r.model.digest(), Model: r.model.Name, Started: r.incarnation,
 			BlockTokens: r.model.BlockTokens, Blocks: r.model.KVBlocks, StepTokens: r.model.StepTokens,

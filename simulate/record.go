@@ -140,7 +140,7 @@ func (w *recorder) serve(at time.Time, r *replica, before *model, took time.Dura
 	if w.begin(at, "serve") {
 		w.text("replica", r.name)
 		w.text("device", r.device.name())
-		if before != nil && before != r.model {
+		if before != nil {
 			w.text("after", before.Name)
 		}
 		w.text("took", took.String())

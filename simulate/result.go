@@ -48,12 +48,12 @@ type ModelResult struct {
 	LoadSeconds   float64        `json:"load_seconds"`
 	Starts        int            `json:"starts"` // of replicas, until they served
 	StartSeconds  float64        `json:"start_seconds"`
-	Switches      int            `json:"switches"` // of these, on a device on which another model served last
+	Switches      int            `json:"switches"` // of these, on a device from which another model has left
 	SwitchSeconds float64        `json:"switch_seconds"`
-	Wakes         int            `json:"wakes"` // by requests
-	WakeSeconds   float64        `json:"wake_seconds"`
-	Interrupted   int            `json:"interrupted"` // sequences that another replica continued
-	Unfinished    int            `json:"unfinished"`  // requests that the run did not end
+	Wakes         int            `json:"wakes"`        // by requests
+	WakeSeconds   float64        `json:"wake_seconds"` // until a replica served
+	Interrupted   int            `json:"interrupted"`  // sequences that another replica continued
+	Unfinished    int            `json:"unfinished"`   // requests that the run did not end
 }
 
 // SourceResult has the loads from a source.
