@@ -202,7 +202,11 @@ func (r *replica) sample() []uint32 {
 	r.sampled = r.sampled[:0]
 	for i := range r.step.Entries {
 		if e := &r.step.Entries[i]; e.Sample {
-			r.sampled = append(r.sampled, r.sim.requests[e.ID].token())
+			token := uint32(0)
+			if q := r.sim.requests[e.ID]; q != nil { // it has not ended elsewhere while this step hung
+				token = q.token()
+			}
+			r.sampled = append(r.sampled, token)
 		}
 	}
 	return r.sampled

@@ -183,9 +183,6 @@ func (s *simulation) arrive(r workload.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, replica := range m.replicas {
-		replica.sync(s.key)
-	}
 	q := &request{id: id, number: uint32(s.arrived), model: m, at: s.key.at, prompt: max(1, r.Prompt),
 		output: max(1, r.Output), client: r.Client, machine: session.New(session.Config{})}
 	q.tokens = promptOf(r, q.number)
@@ -242,8 +239,18 @@ func (s *simulation) keepRouting() {
 		if len(s.router.Waiting()) > 0 {
 			s.keepRouting()
 		}
+		for _, name := range slices.Sorted(maps.Keys(s.router.Waiting())) {
+			s.models[name].sync()
+		}
 		s.performRouter(s.router.Tick(s.key.at))
 	})
+}
+
+// sync brings all replicas of the model up to date, so that the router has their reports.
+func (m *model) sync() {
+	for _, r := range m.replicas {
+		r.sync(m.sim.key)
+	}
 }
 
 // refused ends a request that was refused or interrupted for good.
