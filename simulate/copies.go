@@ -44,7 +44,7 @@ func (c *copies) begin(bytes int64, done func(ok bool), pipes ...*pipe) *copying
 	return one
 }
 
-// abort ends a copy that has not ended. Its caller is told that it failed.
+// abort ends a copy that has not ended. Its caller learns that it failed.
 func (c *copies) abort(one *copying) {
 	at := slices.Index(c.all, one)
 	if at < 0 {

@@ -41,7 +41,8 @@ type DeviceCosts struct {
 
 func (c DeviceCosts) withDefaults() DeviceCosts {
 	c.Link = cmp.Or(c.Link, DefaultLink)
-	c.Open, c.Capture, c.Free = cmp.Or(c.Open, DefaultOpen), cmp.Or(c.Capture, DefaultCapture), cmp.Or(c.Free, DefaultFree)
+	c.Open, c.Capture = cmp.Or(c.Open, DefaultOpen), cmp.Or(c.Capture, DefaultCapture)
+	c.Free = cmp.Or(c.Free, DefaultFree)
 	return c
 }
 

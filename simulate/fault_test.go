@@ -44,7 +44,8 @@ func TestNodeLoss(t *testing.T) {
 
 // TestReplicaCrash checks that a replica that crashes keeps its weights, and that its sequences are computed again.
 func TestReplicaCrash(t *testing.T) {
-	cfg := onTwoNodes(deploy("m", 1), Fault{At: 30 * time.Second, Replica: "m-0"}, Fault{At: 40 * time.Second, Replica: "m-9"})
+	cfg := onTwoNodes(deploy("m", 1), Fault{At: 30 * time.Second, Replica: "m-0"},
+		Fault{At: 40 * time.Second, Replica: "m-9"})
 	result, record := simulate(t, cfg, []workload.Request{long(0)})
 	if m := result.Models[0]; m.Finished != 1 || m.Interrupted != 1 || m.LoadCount != 0 || m.OutputTokens != 1700 {
 		t.Errorf("%+v", m)
@@ -110,7 +111,8 @@ func TestHostCache(t *testing.T) {
 	}
 	var all []workload.Request
 	for i := range 6 {
-		all = append(all, workload.Request{At: time.Duration(i) * 4 * time.Minute, Model: []string{"m", "n"}[i%2], Output: 1})
+		all = append(all, workload.Request{At: time.Duration(i) * 4 * time.Minute, Model: []string{"m", "n"}[i%2],
+			Output: 1})
 	}
 	result, record := simulate(t, cfg, all)
 	for _, m := range result.Models {
@@ -126,7 +128,8 @@ func TestHostCache(t *testing.T) {
 
 // TestLevels checks that models on standby share a device, and that requests wake one without a load.
 func TestLevels(t *testing.T) {
-	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 1), sleeps("n", 1)}}
+	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1),
+		Deployments: []Deployment{sleeps("m", 1), sleeps("n", 1)}}
 	for i := range cfg.Deployments {
 		cfg.Deployments[i].Level = deployment.OnStandby
 		cfg.Deployments[i].IdleAfter = 0

@@ -30,8 +30,8 @@ type told struct {
 func (s *simulation) startReplica(m *model, spec deployment.ReplicaSpec) *replica {
 	d := s.byLocation(spec.At)
 	s.started++
-	r := &replica{sim: s, name: spec.Name, number: s.started, incarnation: s.started << 16, model: m, device: d, spec: spec, times: m.Times[d.Kind],
-		began: s.key.at}
+	r := &replica{sim: s, name: spec.Name, number: s.started, incarnation: s.started << 16, model: m,
+		device: d, spec: spec, times: m.Times[d.Kind], began: s.key.at}
 	r.index = s.register(r)
 	r.newMachine()
 	m.replicas, d.replicas = append(m.replicas, r), append(d.replicas, r)

@@ -81,7 +81,8 @@ func (d *device) performMemory(effects []memory.Effect) {
 		case memory.Inspect:
 			m := s.models[e.Spec.Model]
 			post(func(now time.Time) []memory.Effect {
-				return d.memory.Inspected(e.Spec.Lease, m.size(), memory.Files{Revision: m.digest(), Layout: d.Kind}, now)
+				files := memory.Files{Revision: m.digest(), Layout: d.Kind}
+				return d.memory.Inspected(e.Spec.Lease, m.size(), files, now)
 			})
 		case memory.LoadWeights:
 			d.loadWeights(e)
@@ -98,7 +99,9 @@ func (d *device) performMemory(effects []memory.Effect) {
 		case memory.Resize:
 			post(func(now time.Time) []memory.Effect { return d.memory.Resized(e.Lease, e.Attempt, e.Blocks, now) })
 		case memory.AskShrink:
-			d.tell(e.Lease, func(r *replica, now time.Time) { r.perform(r.machine.Shrink(e.Lease, e.Blocks, e.Attempt), now) })
+			d.tell(e.Lease, func(r *replica, now time.Time) {
+				r.perform(r.machine.Shrink(e.Lease, e.Blocks, e.Attempt), now)
+			})
 			s.after(e.Timeout, func() {
 				if life == d.life {
 					d.performMemory(d.memory.Timer(e.Lease, e.Attempt, s.key.at))

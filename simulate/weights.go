@@ -117,8 +117,8 @@ type reading struct {
 func (d *device) loadWeights(e memory.LoadWeights) {
 	s, n := d.sim, d.node
 	d.loads++
-	l := &load{LoadWeights: e, device: d, model: s.models[e.Source.Model], began: s.key.at, life: d.life, cache: n.cache,
-		reader: fmt.Sprintf("%s/%d", d.name(), d.loads)}
+	l := &load{LoadWeights: e, device: d, model: s.models[e.Source.Model], began: s.key.at, life: d.life,
+		cache: n.cache, reader: fmt.Sprintf("%s/%d", d.name(), d.loads)}
 	sources := d.sourcesOf(l.model)
 	candidates := make([]loadsource.Candidate, len(sources))
 	for i, c := range sources {
@@ -131,7 +131,8 @@ func (d *device) loadWeights(e memory.LoadWeights) {
 	} else if l.cache.State(d.image(l.model)) == hostcache.Absent {
 		l.fills = d.fillImage(l.model)
 	}
-	s.record.note(s.key.at, "load", "device", d.name(), "model", l.model.Name, "source", string(l.from.Kind), "why", why)
+	s.record.note(s.key.at, "load", "device", d.name(), "model", l.model.Name, "source", string(l.from.Kind),
+		"why", why)
 	copying := s.copies.begin(l.model.WeightBytes, l.done, l.from.pipes...)
 	d.track(copying)
 	if from := l.from.from; from != nil {
@@ -203,7 +204,8 @@ func (d *device) freeWeights(e memory.FreeWeights) {
 			d.alive(life, func() {
 				d.node.cache.Filled(key, key.Digest)
 				if m.parked++; !s.starting() {
-					s.record.note(s.key.at, "park", "device", d.name(), "model", m.Name, "took", s.key.at.Sub(began).String())
+					s.record.note(s.key.at, "park", "device", d.name(), "model", m.Name,
+						"took", s.key.at.Sub(began).String())
 				}
 				free()
 			})

@@ -75,7 +75,7 @@ func (s *Scenario) faults(f *File) error {
 		case fault.Replica == "" && fault.Hang.Duration > 0:
 			return f.wrong(at+".hang", "is of a step of a replica; name the replica")
 		case fault.Replica != "" && !s.names(fault.Replica):
-			return f.wrong(at+".replica", "%q is of no deployment; replicas are called DEPLOYMENT-0, DEPLOYMENT-1 and so on",
+			return f.wrong(at+".replica", "%q is of no deployment; replicas are called DEPLOYMENT-0 and so on",
 				fault.Replica)
 		case fault.Replica != "" && fault.For.Duration > 0:
 			return f.wrong(at+".for", "is not for a replica, which starts again at once; write hang for a step that "+
