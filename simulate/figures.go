@@ -15,7 +15,6 @@ type life struct {
 	starts      counted            // of replicas, until they served
 	waking      counted            // until a replica served
 	wakes       int
-	parked      int // times that weights were copied to the host cache
 	interrupted int // sequences that their replicas did not finish
 	held        map[*device]*holding
 }

@@ -25,7 +25,8 @@ func sleeps(name string, replicas int, on ...string) Deployment {
 // request is lost: each is finished, or was refused.
 func TestLivesAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Duration: 20 * time.Minute, KVReserve: 0.3, Devices: devices(rapid.IntRange(1, 4).Draw(t, "devices"))}
+		cfg := Config{Duration: 20 * time.Minute, KVReserve: 0.3,
+			Devices: devices(rapid.IntRange(1, 4).Draw(t, "devices"))}
 		for i := range cfg.Devices {
 			cfg.Devices[i].Node = string(rune('a' + i%2))
 			cfg.Devices[i].Costs.Capture = time.Duration(rapid.IntRange(1, 5000).Draw(t, "capture")) * time.Millisecond

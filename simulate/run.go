@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"troupe/core/deployment"
 	"troupe/core/planner"
 	"troupe/core/router"
 	"troupe/core/session"
@@ -211,48 +210,6 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 	}
 }
 
-// performRouter carries out the effects of the router. The others concern other nodes, and what the actor keeps
-// for queries.
-func (s *simulation) performRouter(effects []router.Effect) {
-	for _, effect := range effects {
-		switch e := effect.(type) {
-		case router.Answer:
-			if q := s.requests[e.ID]; q != nil {
-				q.answered(e)
-			}
-		case router.WakeModel:
-			s.models[e.Deployment].post(deployment.Wanted{Node: routerNode, Waiting: e.Waiting, Wakes: e.Wakes,
-				Stored: e.Stored})
-			s.keepRouting()
-		}
-	}
-}
-
-// keepRouting lets the router tick as long as requests wait there.
-func (s *simulation) keepRouting() {
-	if s.routing {
-		return
-	}
-	s.routing = true
-	s.after(routerTick, func() {
-		s.routing = false
-		if len(s.router.Waiting()) > 0 {
-			s.keepRouting()
-		}
-		for _, name := range slices.Sorted(maps.Keys(s.router.Waiting())) {
-			s.models[name].sync()
-		}
-		s.performRouter(s.router.Tick(s.key.at))
-	})
-}
-
-// sync brings all replicas of the model up to date, so that the router has their reports.
-func (m *model) sync() {
-	for _, r := range m.replicas {
-		r.sync(m.sim.key)
-	}
-}
-
 // refused ends a request that was refused or interrupted for good.
 func (s *simulation) refused(q *request, why string) {
 	q.model.refused++
@@ -265,23 +222,4 @@ func (s *simulation) ended(q *request) {
 	q.replica = nil
 	delete(s.requests, q.id)
 	s.last = s.key.at
-}
-
-// byLocation returns a device.
-func (s *simulation) byLocation(at deployment.Location) *device {
-	for _, d := range s.nodes[at.Node].devices {
-		if d.Device.Name == at.GPU {
-			return d
-		}
-	}
-	panic("simulate: there is no device " + at.String())
-}
-
-// byAddress returns a replica; nil: it has ended.
-func (s *simulation) byAddress(a session.Actor) *replica {
-	name, _, _ := strings.Cut(a.ID, "#")
-	if r := s.byName[name]; r != nil && r.session() == a {
-		return r
-	}
-	return nil
 }

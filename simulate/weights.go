@@ -203,7 +203,7 @@ func (d *device) freeWeights(e memory.FreeWeights) {
 		done := func(ok bool) {
 			d.alive(life, func() {
 				d.node.cache.Filled(key, key.Digest)
-				if m.parked++; !s.starting() {
+				if !s.starting() {
 					s.record.note(s.key.at, "park", "device", d.name(), "model", m.Name,
 						"took", s.key.at.Sub(began).String())
 				}
