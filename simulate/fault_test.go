@@ -121,6 +121,9 @@ func TestHostCache(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+	if strings.Contains(record, `"event":"evict"`) {
+		t.Error("weights stayed on the device although the host cache has them")
+	}
 	if m, n := result.Models[0], result.Models[1]; m.Switches != 2 || n.Switches != 3 {
 		t.Errorf("%d and %d switches\n%s", m.Switches, n.Switches, lives(record))
 	}

@@ -129,3 +129,33 @@ func TestWake(t *testing.T) {
 		`{"at":128.000000000,"event":"scale","deployment":"m","from":1,"to":0,"why":"no request for 1m0s"}`,
 		`{"at":302.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
 }
+
+// TestWakeBesideAnother checks that a model that wakes on a device where another one serves gets its memory at once.
+func TestWakeBesideAnother(t *testing.T) {
+	cfg := Config{Duration: 3 * time.Minute, Devices: devices(1),
+		Deployments: []Deployment{deploy("m", 1), sleeps("n", 0)}}
+	cfg.Deployments[0].MaxSequences = 64 // it has all KV memory
+	result, record := simulate(t, cfg, []workload.Request{{At: 60300 * time.Millisecond, Model: "n", Output: 1}})
+	contains(t, record, `{"at":60.300000000,"event":"short","replica":"n-0","why":"m-0 yields `,
+		// 1 GiB at 2 GB/s, 500 ms and 2 s
+		`{"at":63.336870912,"event":"serve","replica":"n-0","device":"a/gpu-0","took":"3.036870912s"}`)
+	if n := result.Models[1]; n.Switches != 0 {
+		t.Errorf("%d switches, and both models share the device", n.Switches)
+	}
+}
+
+// TestScale checks that a deployment follows its load: one more replica while sequences wait, with the weights of the
+// first, and one less when they are gone.
+func TestScale(t *testing.T) {
+	d := deploy("m", 1)
+	d.MinReplicas, d.MaxReplicas = 1, 3
+	cfg := Config{Duration: 20 * time.Minute, Devices: devices(3), Deployments: []Deployment{d}}
+	result, record := simulate(t, cfg, poisson(1, 800, 500*time.Millisecond, "m"))
+	if m := result.Models[0]; m.Finished != 800 || m.Starts == 0 || m.LoadCount != m.Starts || m.Interrupted != 0 ||
+		m.DeviceHours <= 20.0/60 || m.DeviceHours >= 2*20.0/60 {
+		t.Errorf("%+v", m)
+	}
+	contains(t, record, `"event":"scale","deployment":"m","from":1,"to":2,"why":"`, `"source":"device"`,
+		`"event":"scale","deployment":"m","from":2,"to":1,"why":"0% of the places in use for 1m0s"}`,
+		`"event":"retire","replica":"m-1","why":"2 replicas, 1 wanted; m-1 has the fewest sequences: 0"}`)
+}
