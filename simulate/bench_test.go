@@ -24,7 +24,7 @@ func benchmarkRun(b *testing.B, size int, length time.Duration) {
 	cfg := Config{Duration: length, KVReserve: 0.3, Devices: devices(size)}
 	models := []string{"a", "b", "c", "d"}
 	for i, name := range models {
-		d := deployment(name, size/4)
+		d := deploy(name, size/4)
 		d.MaxSequences, d.MaxWaiting, d.StepTokens = 64, 1024, 512
 		for j := range size / 4 {
 			d.Devices = append(d.Devices, fmt.Sprintf("a/gpu-%d", i*size/4+j))

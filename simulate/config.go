@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/cost"
+	"troupe/core/deployment"
 )
 
 // StepTimer predicts how long a step takes.
@@ -19,8 +20,10 @@ type Config struct {
 	Seed        uint64 // of the requests, for the record
 	Duration    time.Duration
 	KVReserve   float64 // share of each device's memory that is kept for KV blocks
+	Nodes       []Node  // what the devices of a node share; one without an entry has the defaults
 	Devices     []Device
 	Deployments []Deployment
+	Faults      []Fault // in the order of their times
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
 	StepByStep bool
 	Record     io.Writer                // receives each decision as a line of JSON; nil: none is recorded
@@ -32,17 +35,26 @@ type Device struct {
 	Node, Name string
 	Kind       string
 	Memory     int64 // bytes
+	Costs      DeviceCosts
 }
 
 // Deployment is a model and its replicas.
 type Deployment struct {
-	Name          string
+	Name string
+	// Weights names the files of the model. Deployments of the same files share them on a device. Empty: the
+	// deployment has files of its own.
+	Weights       string
 	WeightBytes   int64
 	KVTokenBytes  int64
 	ContextTokens int
 	Times         map[string]StepTimer // of its steps, by kind of device
-	Replicas      int
-	Devices       []string // of the replicas, as "node/device"; empty: core/schedule chooses them
+	Replicas      int                  // at the beginning
+	MinReplicas   int                  // with MaxReplicas
+	MaxReplicas   int                  // 0: Replicas never changes
+	IdleAfter     time.Duration        // without a request, until it has no replicas; 0: never
+	Level         deployment.Level     // of the replicas, until a request wakes them
+	Wait          bool                 // requests wait even if no device has room
+	Devices       []string             // where replicas may be, as "node/device"; empty: anywhere
 	Class         batch.Class
 	MaxSequences  int
 	MaxWaiting    int
@@ -61,4 +73,14 @@ type SLO struct {
 // met reports whether a request was served within the times.
 func (s SLO) met(ttft, tpot time.Duration) bool {
 	return (s.TTFT == 0 || ttft <= s.TTFT) && (s.TPOT == 0 || tpot <= s.TPOT)
+}
+
+// Fault is something that fails at a time. One of Node, Device, Replica and Hangs is set.
+type Fault struct {
+	At      time.Duration
+	For     time.Duration // until it is there again; 0: never
+	Node    string        // is lost with its memory; its disk is kept
+	Device  string        // "node/device", is lost with its memory
+	Replica string        // exits, and is started again; with Hangs, a step of it
+	Hangs   bool          // a step of the replica takes For longer
 }

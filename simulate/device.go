@@ -1,8 +1,11 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
+	memory "troupe/core/device"
+	"troupe/core/quarantine"
 	core "troupe/core/replica"
 	"troupe/core/turns"
 )
@@ -11,10 +14,62 @@ import (
 type device struct {
 	Device
 	sim      *simulation
+	node     *node
 	index    int // of its event
 	machine  *turns.Machine
-	replicas []*replica
+	replicas []*replica     // in the order in which they started
 	timer    turns.SetTimer // of the last turn that has one
+
+	memory     *memory.Memory
+	health     *quarantine.Machine
+	life       int  // counts the times that its memory was lost
+	broken     bool // it fails whatever it is asked
+	ticking    bool
+	restless   time.Time       // until then its ticks may change something
+	levels     map[string]bool // by replica: it is on standby, as last reported
+	link, peer *pipe           // to host memory, and to other devices; peer is nil without such a link
+	loads      int             // so far
+	copying    []*copying      // to and from the device
+	readers    map[string]reading
+	origins    map[uint64]origin // by copy of weights
+
+	held   holding           // by replicas
+	leases map[string]*model // of the replicas that hold it, by name
+	last   *model            // of the last replica that served here
+}
+
+func newDevice(d Device, s *simulation) *device {
+	d.Costs = d.Costs.withDefaults()
+	out := &device{Device: d, sim: s, leases: make(map[string]*model), link: &pipe{bandwidth: d.Costs.Link}}
+	if d.Costs.Peer > 0 {
+		out.peer = &pipe{bandwidth: d.Costs.Peer}
+	}
+	out.index = s.register(out)
+	out.reset()
+	return out
+}
+
+// reset gives the device an empty memory. The results of what was going on in the earlier one are ignored.
+func (d *device) reset() {
+	d.life++
+	d.machine = turns.New(turns.Config{})
+	d.levels, d.readers = make(map[string]bool), make(map[string]reading)
+	d.origins, d.ticking = make(map[uint64]origin), false
+	d.newMemory(d.sim.cfg.KVReserve, d.sim.key.at)
+	d.sim.queue.clear(d.index)
+	aborted := d.copying
+	d.copying = nil
+	for _, c := range aborted {
+		d.sim.copies.abort(c)
+	}
+}
+
+// track notes a copy that ends if the device is lost.
+func (d *device) track(c *copying) {
+	d.copying = slices.DeleteFunc(d.copying, func(c *copying) bool { return !slices.Contains(d.sim.copies.all, c) })
+	if c != nil {
+		d.copying = append(d.copying, c)
+	}
 }
 
 // name returns "node/device".
@@ -64,22 +119,27 @@ func (d *device) perform(effects []turns.Effect, now time.Time) {
 	}
 }
 
+// send sends a message to a replica, unless it has ended.
 func (d *device) send(m message) {
+	if m.to == nil {
+		return
+	}
 	m.to.ends = nil // its steps may no longer be steady
 	d.sim.mail = append(d.sim.mail, m)
 }
 
+// find returns a replica; nil: it has ended.
 func (d *device) find(name string) *replica {
 	for _, r := range d.replicas {
 		if r.name == name {
 			return r
 		}
 	}
-	panic("simulate: " + d.name() + " has no replica " + name)
+	return nil
 }
 
-// onTimer handles the timer of a turn. One that has ended is ignored by the machine.
-func (d *device) onTimer() {
+// handle handles the timer of a turn. One that has ended is ignored by the machine.
+func (d *device) handle(key) {
 	now := d.sim.key.at
 	d.perform(d.machine.Timer(d.timer.Replica, d.timer.Turn, now), now)
 }

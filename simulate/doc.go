@@ -6,7 +6,15 @@
 //	core/batch                which sequences run in a step, and which are preempted
 //	core/kv                   which KV blocks are shared and evicted, and which ones a router knows
 //	core/turns                which replica of a device runs next
-//	core/schedule, core/hbm   where replicas are placed, and how KV memory is divided
+//	core/deployment           when a replica is started, drained, moved, replaced and stopped
+//	core/schedule             where replicas are placed, and how many there are
+//	core/planner              when a deployment is scaled, or put to sleep
+//	core/device, core/hbm,    what is in the memory of a device, how KV memory is divided, and which weights
+//	core/residency            stay on the device
+//	core/hostcache            which images of weights are in host memory
+//	core/loadsource           where weights are loaded from
+//	core/session, core/wake   which requests wait for a replica, and where a sequence goes on that lost its own
+//	core/quarantine           when a device that failed is used again
 //
 // A simulation has one event queue and one goroutine, and reads no clock. Events are ordered by time,
 // kind and index, so the order does not depend on when they were planned. The same configuration and
@@ -21,10 +29,38 @@
 // one replaces before it is read is left out. Config.StepByStep turns this off. TestStepsAtOnce checks that
 // the record and the result are the same either way.
 //
+// # Lives of replicas
+//
+// A scenario begins with its replicas in place: the cluster runs for a minute before, in which loads take no time.
+// After that a start of a replica takes as long as its weights, its KV memory and engine, and its graphs. Loads
+// at the same time share the disk and the network of a node and the link of a device equally (copies.go); a copy is
+// as fast as the slowest of its shares. An image in the host cache is filled by the loads that pass through it, and
+// by weights that are parked.
+//
+// The actors repeat much each second, so that lost messages do no harm. Here none is lost, and what would change
+// nothing is left out: ticks of a deployment that has what it wants and of which nothing was heard for a while,
+// ticks of devices with one replica, reports on KV memory between them, and the timers of sessions that have a
+// replica. A deployment learns the load of its replicas before it decides.
+//
+// # Faults
+//
+//	node     its devices, host cache and replicas are gone, and its disk is kept. Its sessions notice the
+//	         silence by themselves, the router after 1 s, and the deployments after 1.2 s, which is the
+//	         lease of a member. It comes back as another process.
+//	device   its memory is lost and its replicas crash. core/quarantine tests it when it responds again.
+//	replica  it crashes: its weights stay, its KV blocks are lost, and its engine starts again.
+//	hang     a step takes longer. core/replica notices that, and its deployment replaces it in the end. The
+//	         steps of a replica that has such a fault are watched, and run one by one.
+//
+// A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
+// computed again, but for the blocks that another replica has.
+//
 // # What is left out
 //
-// Messages take no time and are not lost. All requests come in at one router. Replicas serve from the
-// beginning and until the end: loads, switches, scaling, preemption of replicas, migration, KV tiers, adapters,
-// faults and the network are not simulated. Replicas send announcements on a timer of their own only if an
-// earlier one had no room for all changes; the actors send one every 300 ms.
+// Messages take no time and are not lost. All requests come in at one router, which is never lost, nor are the
+// leaders of the deployments and the planner. Operators do nothing: switches by command (core/switching), preemption
+// of replicas and levels of single ones are not simulated, nor are migration, KV tiers, adapters and broken links.
+// A replica that drains finishes its sequences, or they are computed again elsewhere. Weights are right, so there
+// are no canaries. Replicas send announcements on a timer of their own only if an earlier one had no room for all
+// changes; the actors send one every 300 ms.
 package simulate

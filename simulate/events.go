@@ -10,14 +10,57 @@ const (
 	turnTimer
 	reportTimer
 	announceTimer
+	retryTimer // of a replica that starts
+	watchTimer // of a replica whose steps are watched
+	copyEnds   // the first of all copies of weights
+	delayed    // what a shell does after a time
+	faultBegins
 	arrival
 )
+
+// handler handles the events of an index of the queue.
+type handler interface{ handle(key) }
+
+// delay is something to do once, later. It has its index until then.
+type delay struct {
+	sim *simulation
+	do  func()
+}
+
+func (d *delay) handle(k key) {
+	d.sim.free = append(d.sim.free, k.index)
+	d.do()
+}
+
+// register returns the index of a handler in the queue.
+func (s *simulation) register(h handler) int {
+	if n := len(s.free); n > 0 {
+		index := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.handlers[index] = h
+		return index
+	}
+	s.handlers = append(s.handlers, h)
+	s.queue.at = append(s.queue.at, -1)
+	return len(s.handlers) - 1
+}
+
+// after does something after a time.
+func (s *simulation) after(d time.Duration, do func()) {
+	s.at(key{at: s.key.at.Add(d), kind: delayed}, do)
+}
+
+// at does something at a time.
+func (s *simulation) at(k key, do func()) {
+	k.index = s.register(&delay{s, do})
+	s.queue.set(k)
+}
 
 // key orders events: by time, kind and index. The order does not depend on when an event was planned.
 type key struct {
 	at    time.Time
 	kind  kind
-	index int // of the replica or device
+	index int // of the handler
 }
 
 func (a key) before(b key) bool {
@@ -30,18 +73,10 @@ func (a key) before(b key) bool {
 	return a.index < b.index
 }
 
-// queue has the next event of each replica and device. The one to handle first is at the root of a heap.
+// queue has the next event of each handler. The one to handle first is at the root of a heap.
 type queue struct {
 	heap []key
 	at   []int // position in the heap by index; -1: it has no event
-}
-
-func newQueue(indices int) queue {
-	q := queue{at: make([]int, indices)}
-	for i := range q.at {
-		q.at[i] = -1
-	}
-	return q
 }
 
 // first returns the first event. It reports false if there is none.

@@ -2,6 +2,9 @@ package simulate
 
 import (
 	"bufio"
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,11 +41,13 @@ func (w *recorder) open(cfg Config) {
 }
 
 // close ends the runs of the replicas, and writes what is buffered.
-func (w *recorder) close(replicas []*replica) error {
+func (w *recorder) close() error {
 	if w.out == nil {
 		return nil
 	}
-	for _, r := range replicas {
+	for _, r := range slices.SortedFunc(maps.Keys(w.runs), func(a, b *replica) int {
+		return cmp.Compare(a.number, b.number)
+	}) {
 		w.endRun(r)
 	}
 	if err := w.out.Flush(); w.err == nil {
@@ -85,7 +90,7 @@ func (w *recorder) number(key string, value int) {
 
 // appendSeconds appends a virtual time in seconds.
 func appendSeconds(b []byte, at time.Time) []byte {
-	ns := since(at).Nanoseconds()
+	ns := max(0, since(at)).Nanoseconds()
 	b = strconv.AppendInt(b, ns/1e9, 10)
 	b = append(b, '.')
 	rest := strconv.AppendInt(nil, ns%1e9+1e9, 10)
@@ -186,6 +191,7 @@ func (w *recorder) steady(r *replica, steps int) {
 // endRun records how long a run of more than one step was.
 func (w *recorder) endRun(r *replica) {
 	last := w.runs[r]
+	delete(w.runs, r)
 	if last == nil || last.steps == 1 {
 		return
 	}

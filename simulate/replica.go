@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/batch"
 	"troupe/core/cost"
+	"troupe/core/deployment"
 	core "troupe/core/replica"
 	"troupe/core/route"
 	"troupe/core/router"
@@ -20,13 +22,21 @@ const maxRun = 4096
 // replica carries out the effects of a replica's machine, as the actor does. Its engine only takes
 // time.
 type replica struct {
-	sim     *simulation
-	index   int
-	name    string
-	model   *model
-	device  *device
-	times   StepTimer
-	machine *core.Machine
+	sim         *simulation
+	index       int
+	name        string
+	number      uint64 // of all replicas that have started; part of its address
+	incarnation uint64 // increases with each start and restart
+	model       *model
+	device      *device
+	spec        deployment.ReplicaSpec
+	times       StepTimer
+	machine     *core.Machine
+	ended       bool
+	began       time.Time           // when it was started
+	up          bool                // it has served
+	told        told                // what its deployment knows
+	failure     *deployment.Failure // why it cannot be loaded
 
 	step     core.RunStep // in flight
 	work     cost.Step    // of the step in flight
@@ -36,6 +46,10 @@ type replica struct {
 	reportAt time.Time // the report timer; zero: not set
 	// announceAt is the time of the announcement after one that left changes of blocks; zero: none did.
 	announceAt time.Time
+	retryAt    time.Time     // the timer of the startup; zero: not set
+	watchAt    time.Time     // the timer of the watch over steps; zero: not set
+	hangs      time.Duration // added to the next step
+	load       reported      // as last reported
 	sampled    []uint32
 	changed    bool
 }
@@ -52,9 +66,30 @@ func (r *replica) handle(k key) {
 	}
 }
 
+// touch brings the replica up to date before something else than its own events changes it.
+func (r *replica) touch() {
+	r.sync(r.sim.key)
+	r.ends = nil
+	r.change()
+}
+
+// change notes that the next event of the replica may be another one.
+func (r *replica) change() {
+	if !r.changed {
+		r.changed = true
+		r.sim.changed = append(r.sim.changed, r)
+	}
+}
+
 // fire handles a timer.
 func (r *replica) fire(timer kind, now time.Time) {
 	switch timer {
+	case retryTimer:
+		r.retryAt = time.Time{}
+		r.perform(r.machine.Fired(core.RetryTimer, 0, now), now)
+	case watchTimer:
+		r.watchAt = time.Time{}
+		r.perform(r.machine.Fired(core.WatchTimer, 0, now), now)
 	case reportTimer:
 		r.reportAt = time.Time{}
 		r.perform(r.machine.Fired(core.ReportTimer, 0, now), now)
@@ -64,21 +99,18 @@ func (r *replica) fire(timer kind, now time.Time) {
 	}
 }
 
-// submit submits a sequence.
-func (r *replica) submit(id string, q *request, now time.Time) {
-	r.ends = nil
+// submit submits a sequence, with the output that its session has.
+func (r *replica) submit(id string, q *request, waited time.Duration, now time.Time) {
+	r.touch()
 	r.perform(r.machine.Submit(&core.Submission{Request: batch.Request{
-		ID: id, Class: r.model.Class, Arrived: now, Root: r.model.root, Prompt: q.tokens, MaxOutput: q.output,
-		Client: q.client,
+		ID: id, Class: r.model.Class, Arrived: now, Waited: waited, Root: r.model.root, Prompt: q.tokens,
+		Output: slices.Repeat([]uint32{q.token()}, q.emitted), MaxOutput: q.output, Client: q.client,
 	}}, now), now)
 }
 
 // perform carries out the machine's effects, in order.
 func (r *replica) perform(effects []core.Effect, now time.Time) {
-	if !r.changed {
-		r.changed = true
-		r.sim.changed = append(r.sim.changed, r)
-	}
+	r.change()
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.StepEnded, core.Advance:
@@ -88,28 +120,51 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		case core.Emit:
 			r.emit(e, now)
 		case core.SetTimer:
-			if e.Timer == core.ReportTimer {
-				r.reportAt = now.Add(e.After)
-			}
+			r.setTimer(e, now)
 		case core.Announce:
 			r.announce(e, now)
+		case core.Publish:
+			r.publish()
 		case core.AskTurn:
 			r.device.ask(r, e, now)
 		case core.EndTurn:
 			r.device.ended(r, e, now)
+		case core.Accept:
+			q := r.sim.requests[e.ID]
+			q.perform(q.machine.Accepted(r.session(), 0, "", now))
 		case core.Refuse:
-			r.sim.refused(e.ID, e.Detail)
+			r.sim.requests[e.ID].refusedBy(r, e.Refusal, now)
 		case core.Interrupt:
-			r.sim.refused(e.ID, e.Detail)
+			if q := r.sim.requests[e.ID]; q != nil {
+				q.interrupted(r, e.Refusal)
+			}
 		case core.Preempted:
 			r.sim.record.preempt(now, r, e)
+		default:
+			r.performLife(effect, now)
 		}
 	}
 	r.machine.Recycle(effects)
 }
 
+// setTimer sets a timer. That of the announcements is set by announce, and the device asks for reports on the KV
+// memory when it needs them.
+func (r *replica) setTimer(e core.SetTimer, now time.Time) {
+	switch e.Timer {
+	case core.ReportTimer:
+		r.reportAt = now.Add(e.After)
+	case core.RetryTimer:
+		r.retryAt = now.Add(e.After)
+	case core.WatchTimer:
+		r.watchAt = now.Add(e.After)
+	}
+}
+
 // advance starts the next step, unless one is in flight or there is nothing to compute.
 func (r *replica) advance(now time.Time) {
+	if r.ended {
+		return
+	}
 	r.perform(r.machine.Advance(0, now), now)
 	if !r.machine.MayPlan() {
 		return
@@ -122,7 +177,8 @@ func (r *replica) advance(now time.Time) {
 func (r *replica) runStep(e core.RunStep, now time.Time) {
 	before := r.step
 	r.step, r.work = e, workOf(e.Entries)
-	r.stepEnd = now.Add(r.took(r.work))
+	r.stepEnd = now.Add(r.took(r.work) + r.hangs)
+	r.hangs = 0
 	r.sim.record.step(r, before, now)
 }
 
@@ -146,7 +202,11 @@ func (r *replica) sample() []uint32 {
 	r.sampled = r.sampled[:0]
 	for i := range r.step.Entries {
 		if e := &r.step.Entries[i]; e.Sample {
-			r.sampled = append(r.sampled, r.sim.requests[e.ID].token())
+			token := uint32(0)
+			if q := r.sim.requests[e.ID]; q != nil { // it has not ended elsewhere while this step hung
+				token = q.token()
+			}
+			r.sampled = append(r.sampled, token)
 		}
 	}
 	return r.sampled
@@ -157,13 +217,11 @@ func (r *replica) emit(e core.Emit, now time.Time) {
 	for i := range e.Tokens {
 		t := &e.Tokens[i]
 		q := r.sim.requests[t.ID]
-		if t.Index == 0 {
+		if q.emitted = t.Index + 1; t.Index == 0 {
 			q.first = now
 		}
 		if t.Finish != batch.None {
-			q.finished(t.Index+1, now)
-			r.sim.record.finish(now, r, t.ID, q)
-			delete(r.sim.requests, t.ID)
+			q.finished(r, now)
 		}
 	}
 }
@@ -175,12 +233,13 @@ func (r *replica) announce(e core.Announce, now time.Time) {
 		Replica: route.Replica{Name: r.name, State: stateOf(s.State), Running: s.Running, Waiting: s.Waiting,
 			MaxSequences: r.model.MaxSequences, StepTokens: r.model.StepTokens, BlockTokens: r.model.BlockTokens,
 			KVBlocks: s.Blocks.Blocks, KVBlocksFree: s.Blocks.Free},
-		Model: r.model.Name, Actor: router.Actor{ID: r.name}, Incarnation: 1,
+		Model: r.model.Name, Actor: router.Actor(r.address()), Incarnation: r.incarnation,
 		Evicted: e.Evicted, Committed: e.Committed, Snapshot: e.Snapshot,
 	}
 	if r.announceAt = (time.Time{}); r.machine.Unannounced() {
 		r.announceAt = now.Add(announceEvery)
 	}
+	r.load = reported{s.Running, s.Waiting, s.Blocks.Blocks, s.Blocks.Free, s.Totals.TokensIn + s.Totals.TokensOut}
 	r.sim.performRouter(r.sim.router.Reported(report, now))
 }
 

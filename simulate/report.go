@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"troupe/core/loadsource"
 )
 
 // figure is a column of the table and of CSV.
@@ -15,23 +18,38 @@ type figure struct {
 	title, key string
 	of         func(ModelResult) *float64
 	text       func(float64) string
+	life       bool // of the lives of replicas: not in the table if it is 0 for all models
 }
 
 var figures = []figure{
-	{"REQUESTS", "requests", func(m ModelResult) *float64 { return count(m.Requests) }, whole},
-	{"REFUSED", "refused", func(m ModelResult) *float64 { return count(m.Refused) }, whole},
-	{"TTFT P50", "ttft_p50_seconds", func(m ModelResult) *float64 { return m.TTFTP50 }, seconds},
-	{"P99", "ttft_p99_seconds", func(m ModelResult) *float64 { return m.TTFTP99 }, seconds},
-	{"TPOT P50", "tpot_p50_seconds", func(m ModelResult) *float64 { return m.TPOTP50 }, seconds},
-	{"P99", "tpot_p99_seconds", func(m ModelResult) *float64 { return m.TPOTP99 }, seconds},
-	{"IN SLO", "slo_attainment", func(m ModelResult) *float64 { return m.SLOAttainment }, percent},
-	{"GOODPUT/s", "goodput", func(m ModelResult) *float64 { return &m.Goodput }, short},
-	{"DEVICE-HOURS", "device_hours", func(m ModelResult) *float64 { return &m.DeviceHours }, short},
-	{"BUSY", "busy", func(m ModelResult) *float64 { return &m.Busy }, percent},
-	{"KV HITS", "kv_hits", func(m ModelResult) *float64 { return m.KVHits }, percent},
-	{"PREEMPTED", "preemptions", func(m ModelResult) *float64 { return count(int(m.Preemptions)) }, whole},
-	{"STEPS", "steps", func(m ModelResult) *float64 { return count(int(m.Steps)) }, whole},
+	{"REQUESTS", "requests", func(m ModelResult) *float64 { return count(m.Requests) }, whole, false},
+	{"REFUSED", "refused", func(m ModelResult) *float64 { return count(m.Refused) }, whole, false},
+	{"TTFT P50", "ttft_p50_seconds", func(m ModelResult) *float64 { return m.TTFTP50 }, seconds, false},
+	{"P99", "ttft_p99_seconds", func(m ModelResult) *float64 { return m.TTFTP99 }, seconds, false},
+	{"TPOT P50", "tpot_p50_seconds", func(m ModelResult) *float64 { return m.TPOTP50 }, seconds, false},
+	{"P99", "tpot_p99_seconds", func(m ModelResult) *float64 { return m.TPOTP99 }, seconds, false},
+	{"IN SLO", "slo_attainment", func(m ModelResult) *float64 { return m.SLOAttainment }, percent, false},
+	{"GOODPUT/s", "goodput", func(m ModelResult) *float64 { return &m.Goodput }, short, false},
+	{"DEVICE-HOURS", "device_hours", func(m ModelResult) *float64 { return &m.DeviceHours }, short, false},
+	{"BUSY", "busy", func(m ModelResult) *float64 { return &m.Busy }, percent, false},
+	{"KV HITS", "kv_hits", func(m ModelResult) *float64 { return m.KVHits }, percent, false},
+	{"PREEMPTED", "preemptions", func(m ModelResult) *float64 { return count(int(m.Preemptions)) }, whole, false},
+	{"STEPS", "steps", func(m ModelResult) *float64 { return count(int(m.Steps)) }, whole, false},
+	{"LOADS", "loads", func(m ModelResult) *float64 { return count(m.LoadCount) }, whole, true},
+	{"TIME", "load_seconds", func(m ModelResult) *float64 { return &m.LoadSeconds }, seconds, true},
+	{"STARTS", "starts", func(m ModelResult) *float64 { return count(m.Starts) }, whole, true},
+	{"TIME", "start_seconds", func(m ModelResult) *float64 { return &m.StartSeconds }, seconds, true},
+	{"SWITCHES", "switches", func(m ModelResult) *float64 { return count(m.Switches) }, whole, true},
+	{"TIME", "switch_seconds", func(m ModelResult) *float64 { return &m.SwitchSeconds }, seconds, true},
+	{"WAKES", "wakes", func(m ModelResult) *float64 { return count(m.Wakes) }, whole, true},
+	{"TIME", "wake_seconds", func(m ModelResult) *float64 { return &m.WakeSeconds }, seconds, true},
+	{"INTERRUPTED", "interrupted", func(m ModelResult) *float64 { return count(m.Interrupted) }, whole, true},
+	{"UNFINISHED", "unfinished", func(m ModelResult) *float64 { return count(m.Unfinished) }, whole, true},
 }
+
+// sources are the sources of weights, in the order of their columns in CSV.
+var sources = []loadsource.Kind{loadsource.Host, loadsource.Device, loadsource.DiskImage, loadsource.Folder,
+	loadsource.Node, loadsource.NodeDevice}
 
 func count(n int) *float64 { f := float64(n); return &f }
 
@@ -67,17 +85,35 @@ func PrintTable(to io.Writer, all []Result) error {
 		time.Duration(first.Seconds*1e9).Round(time.Second), first.DeviceHours)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "MODEL")
-	for _, f := range figures {
+	columns := columnsOf(all)
+	for _, f := range columns {
 		fmt.Fprint(w, "\t", f.title)
 	}
 	for i, m := range first.Models {
 		fmt.Fprint(w, "\n", m.Model)
-		for _, f := range figures {
+		for _, f := range columns {
 			fmt.Fprint(w, "\t", f.over(all, i))
 		}
 	}
 	fmt.Fprintln(w)
 	return w.Flush()
+}
+
+// columnsOf returns the figures of the table.
+func columnsOf(all []Result) (columns []figure) {
+	for i, f := range figures {
+		shown := f.title == "TIME" && len(columns) > 0 && columns[len(columns)-1].key == figures[i-1].key
+		for _, r := range all {
+			for _, m := range r.Models {
+				v := f.of(m)
+				shown = shown || !f.life || f.title != "TIME" && v != nil && *v > 0
+			}
+		}
+		if shown {
+			columns = append(columns, f)
+		}
+	}
+	return columns
 }
 
 // over formats the figure of a model over all results.
@@ -110,6 +146,10 @@ func PrintCSV(to io.Writer, all []Result) error {
 	for _, f := range figures {
 		header = append(header, f.key)
 	}
+	for _, kind := range sources {
+		key := "loads_from_" + strings.ReplaceAll(string(kind), " ", "_")
+		header = append(header, key, key+"_seconds")
+	}
 	if err := w.Write(header); err != nil {
 		return err
 	}
@@ -119,6 +159,10 @@ func PrintCSV(to io.Writer, all []Result) error {
 			for _, f := range figures {
 				row = append(row, number(f.of(m)))
 			}
+			for _, kind := range sources {
+				from := m.from(kind)
+				row = append(row, fmt.Sprint(from.Count), number(&from.Seconds))
+			}
 			if err := w.Write(row); err != nil {
 				return err
 			}
@@ -126,6 +170,16 @@ func PrintCSV(to io.Writer, all []Result) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// from returns the loads from a source.
+func (m ModelResult) from(kind loadsource.Kind) SourceResult {
+	for _, s := range m.Loads {
+		if s.Source == string(kind) {
+			return s
+		}
+	}
+	return SourceResult{}
 }
 
 // number formats a figure; an unknown one is empty.

@@ -3,17 +3,27 @@ package simulate
 import (
 	"time"
 
+	"troupe/core/session"
 	"troupe/workload"
 )
 
 // request is a request and what its session knows of it.
 type request struct {
+	id             string
 	number         uint32
 	model          *model
 	client         string
 	tokens         []uint32 // of the prompt
 	prompt, output int      // tokens
 	at, first      time.Time
+
+	machine *session.Machine
+	replica *replica         // that has it; nil: none
+	emitted int              // tokens of the output that the session has
+	refusal string           // the last one
+	waits   int              // answers of the router that it waits
+	timer   session.SetTimer // that is not an event of the queue; zero: none
+	due     time.Time        // of the timer
 }
 
 // unique marks tokens that belong to one request alone.
@@ -37,18 +47,20 @@ func promptOf(r workload.Request, number uint32) []uint32 {
 }
 
 // finished counts a request that has all its output.
-func (q *request) finished(output int, now time.Time) {
+func (q *request) finished(r *replica, now time.Time) {
 	m := q.model
 	ttft, tpot := q.first.Sub(q.at), time.Duration(0)
 	m.ttft = append(m.ttft, ttft)
-	if output > 1 {
-		tpot = now.Sub(q.first) / time.Duration(output-1)
+	if q.emitted > 1 {
+		tpot = now.Sub(q.first) / time.Duration(q.emitted-1)
 		m.tpot = append(m.tpot, tpot)
 	}
 	m.finished++
-	m.outputTokens += output
+	m.outputTokens += q.emitted
 	if m.SLO.met(ttft, tpot) {
 		m.met++
 	}
-	m.sim.last = now
+	q.perform(q.machine.Emitted(session.Tokens{From: r.session(), Count: q.emitted, Finished: true}, now))
+	m.sim.record.finish(now, r, q.id, q)
+	m.sim.ended(q)
 }

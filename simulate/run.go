@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"troupe/core/planner"
 	"troupe/core/router"
+	"troupe/core/session"
 	"troupe/workload"
 )
 
@@ -18,23 +20,39 @@ var epoch = time.Unix(0, 0).UTC()
 // routerNode is the node of the router, through which all requests come in.
 const routerNode = "simulated"
 
+const (
+	// routerTick is the time between two ticks of the router while requests wait there.
+	routerTick = 500 * time.Millisecond
+	// patience is how long after the duration a run goes on in which no request ends.
+	patience = time.Hour
+)
+
 // simulation is one run.
 type simulation struct {
 	cfg      Config
 	queue    queue
-	key      key // event being handled
-	devices  []*device
-	replicas []*replica
-	byName   map[string]*replica
-	models   map[string]*model
-	router   *router.Machine
-	requests map[string]*request // those that run or wait, by id
-	arrived  int
-	mail     []message // to replicas, in order
-	changed  []*replica
-	record   recorder
-	reported time.Time // last call of Progress
-	last     time.Time // end of the last request
+	handlers []handler // by index of the queue
+	free     []int     // indices without a handler
+	key      key       // event being handled
+	posts    []func()  // what follows the event, in order
+	copies   copies
+
+	nodes     map[string]*node
+	nodeOrder []*node
+	devices   []*device
+	byName    map[string]*replica // that have not ended
+	started   uint64              // replicas so far
+	planner   *planner.Machine
+	routing   bool // the router ticks
+	models    map[string]*model
+	router    *router.Machine
+	requests  map[string]*request // those that run or wait, by id
+	arrived   int
+	mail      []message // to replicas, in order
+	changed   []*replica
+	record    recorder
+	reported  time.Time // last call of Progress
+	last      time.Time // end of the last request
 }
 
 // message is a message of a device to a replica.
@@ -71,8 +89,25 @@ func Run(cfg Config, requests workload.Source) (Result, error) {
 		}
 		s.deliver()
 	}
-	s.runUntil(key{at: epoch.Add(1<<62 - 1)})
-	return s.result(), s.record.close(s.replicas)
+	s.finish()
+	return s.result(), s.record.close()
+}
+
+// finish runs until all requests have ended, and the duration is over.
+func (s *simulation) finish() {
+	end := epoch.Add(s.cfg.Duration)
+	for {
+		k, ok := s.queue.first()
+		switch {
+		case !ok:
+			return
+		case k.at.Before(end):
+		case len(s.requests) == 0, k.at.Sub(s.last) > patience && k.at.Sub(end) > patience:
+			s.key = key{at: end}
+			return
+		}
+		s.runUntil(key{k.at, k.kind, k.index + 1})
+	}
 }
 
 // begin notes the event that is handled from now on.
@@ -93,21 +128,34 @@ func (s *simulation) runUntil(end key) {
 		}
 		s.queue.clear(k.index)
 		s.begin(k)
-		if k.index < len(s.replicas) {
-			s.replicas[k.index].handle(k)
-		} else {
-			s.devices[k.index-len(s.replicas)].onTimer()
-		}
+		s.handlers[k.index].handle(k)
 		s.deliver()
 	}
 }
 
-// deliver sends the messages of devices, and plans the next events of all replicas that changed.
+// post does something after the effects that are being carried out, at the same time.
+func (s *simulation) post(do func()) { s.posts = append(s.posts, do) }
+
+// starting reports whether the simulation has not begun.
+func (s *simulation) starting() bool { return s.key.at.Before(epoch) }
+
+// freeIndex frees an index of the queue.
+func (s *simulation) freeIndex(index int) { s.free = append(s.free, index) }
+
+// deliver sends the messages of devices, does what was posted, and plans the next events of all replicas that
+// changed.
 func (s *simulation) deliver() {
-	for i := 0; i < len(s.mail); i++ {
-		s.mail[i].deliver(s.key.at)
+	for at := 0; len(s.mail) > 0 || at < len(s.posts); {
+		for i := 0; i < len(s.mail); i++ {
+			s.mail[i].deliver(s.key.at)
+		}
+		if s.mail = s.mail[:0]; at < len(s.posts) {
+			s.posts[at]()
+			at++
+		}
 	}
-	s.mail = s.mail[:0]
+	clear(s.posts)
+	s.posts = s.posts[:0]
 	for _, r := range s.changed {
 		r.changed = false
 		r.plan()
@@ -116,6 +164,9 @@ func (s *simulation) deliver() {
 }
 
 func (m message) deliver(now time.Time) {
+	if m.to.ended {
+		return
+	}
 	if m.granted {
 		m.to.perform(m.to.machine.Granted(m.turn, m.open, now), now)
 		return
@@ -131,17 +182,13 @@ func (s *simulation) arrive(r workload.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, replica := range m.replicas {
-		replica.sync(s.key)
-	}
-	q := &request{number: uint32(s.arrived), model: m, at: s.key.at, prompt: max(1, r.Prompt), output: max(1, r.Output),
-		client: r.Client}
+	q := &request{id: id, number: uint32(s.arrived), model: m, at: s.key.at, prompt: max(1, r.Prompt),
+		output: max(1, r.Output), client: r.Client, machine: session.New(session.Config{})}
 	q.tokens = promptOf(r, q.number)
 	m.requests++
 	m.promptTokens += q.prompt
 	s.requests[id] = q
-	s.performRouter(s.router.Route(router.Request{ID: id, Model: m.Name, Prompt: q.tokens,
-		Session: router.Actor{ID: id}, Class: int(m.Class), Arrived: s.key.at}, s.key.at))
+	q.perform(q.machine.Start(0, "", s.key.at))
 	return nil
 }
 
@@ -163,28 +210,16 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 	}
 }
 
-// performRouter carries out the effects of the router.
-func (s *simulation) performRouter(effects []router.Effect) {
-	for _, effect := range effects {
-		e, ok := effect.(router.Answer)
-		if !ok {
-			continue // the others concern other nodes, and what the actor keeps for queries
-		}
-		switch q := s.requests[e.ID]; {
-		case e.Waits():
-		case e.Refusal != router.Refusal{}:
-			s.refused(e.ID, e.Refusal.Detail)
-		default:
-			s.record.route(s, e.ID, q)
-			s.byName[e.Routed.Replica].submit(e.ID, q, s.key.at)
-		}
-	}
+// refused ends a request that was refused or interrupted for good.
+func (s *simulation) refused(q *request, why string) {
+	q.model.refused++
+	s.record.refuse(s.key.at, q.id, why)
+	s.ended(q)
 }
 
-// refused ends a request that was refused or interrupted for good.
-func (s *simulation) refused(id, why string) {
-	q := s.requests[id]
-	q.model.refused++
-	s.record.refuse(s.key.at, id, why)
-	delete(s.requests, id)
+// ended forgets a request.
+func (s *simulation) ended(q *request) {
+	q.replica = nil
+	delete(s.requests, q.id)
+	s.last = s.key.at
 }

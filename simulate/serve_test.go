@@ -11,7 +11,7 @@ import (
 // TestTimes computes the times of a request by hand: two prefill steps, the second of which gives the
 // first token, and then one step for each token.
 func TestTimes(t *testing.T) {
-	d := deployment("m", 1)
+	d := deploy("m", 1)
 	d.Times = map[string]StepTimer{"software": linear{fixed: 10 * time.Millisecond, prompt: time.Millisecond,
 		decode: 5 * time.Millisecond, context: 100 * time.Microsecond}}
 	cfg := Config{Duration: time.Minute, Devices: devices(1), Deployments: []Deployment{d}}
@@ -53,7 +53,7 @@ func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
 // TestPrefixesAreShared checks that requests of a conversation go where their blocks are, and share them.
 func TestPrefixesAreShared(t *testing.T) {
-	cfg := Config{Duration: time.Hour, Devices: devices(4), Deployments: []Deployment{deployment("m", 4)}}
+	cfg := Config{Duration: time.Hour, Devices: devices(4), Deployments: []Deployment{deploy("m", 4)}}
 	var all []workload.Request
 	for i := range 20 {
 		prefix := []uint64{1, 2, 3, uint64(10 + i%2)}
@@ -69,7 +69,7 @@ func TestPrefixesAreShared(t *testing.T) {
 
 // TestFullQueueRefuses checks that requests beyond the queue are refused and counted.
 func TestFullQueueRefuses(t *testing.T) {
-	d := deployment("m", 1)
+	d := deploy("m", 1)
 	d.MaxSequences, d.MaxWaiting = 2, 1
 	cfg := Config{Duration: time.Minute, Devices: devices(1), Deployments: []Deployment{d}}
 	result, record := simulate(t, cfg, make([]workload.Request, 7))
@@ -84,7 +84,7 @@ func TestFullQueueRefuses(t *testing.T) {
 // TestSharedDeviceTakesTurns checks that two replicas of a device never run at once, and that the higher
 // class is served first.
 func TestSharedDeviceTakesTurns(t *testing.T) {
-	low, high := deployment("low", 1, "a/gpu-0"), deployment("high", 1, "a/gpu-0")
+	low, high := deploy("low", 1, "a/gpu-0"), deploy("high", 1, "a/gpu-0")
 	low.Class, high.Class = 1, 3
 	cfg := Config{Duration: time.Minute, Devices: devices(2), Deployments: []Deployment{low, high}}
 	var all []workload.Request
@@ -105,7 +105,7 @@ func TestSharedDeviceTakesTurns(t *testing.T) {
 // TestRefusedConfigurations checks the errors of what cannot be simulated.
 func TestRefusedConfigurations(t *testing.T) {
 	good := func() Config {
-		return Config{Duration: time.Minute, Devices: devices(1), Deployments: []Deployment{deployment("m", 1)}}
+		return Config{Duration: time.Minute, Devices: devices(1), Deployments: []Deployment{deploy("m", 1)}}
 	}
 	if err := good().Check(); err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func TestRefusedConfigurations(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"the duration is not positive": func(c *Config) { c.Duration = 0 },
 		"there are no devices":         func(c *Config) { c.Devices = nil },
-		"no device for replica 3": func(c *Config) {
-			c.Deployments[0].Replicas, c.Deployments[0].WeightBytes = 4, 5<<30
+		"no GPU for replica m-3": func(c *Config) {
+			c.Deployments[0].Replicas, c.Deployments[0].WeightBytes, c.Deployments[0].KVBlocks = 4, 5<<30, 2500
 			c.Devices = devices(3)
 		},
 		`no device "a/gpu-7"`:        func(c *Config) { c.Deployments[0].Devices = []string{"a/gpu-7"} },

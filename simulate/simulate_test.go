@@ -55,7 +55,7 @@ func poisson(seed uint64, n int, gap time.Duration, models ...string) (all []wor
 	return all
 }
 
-func deployment(name string, replicas int, devices ...string) Deployment {
+func deploy(name string, replicas int, devices ...string) Deployment {
 	return Deployment{Name: name, WeightBytes: 1 << 30, KVTokenBytes: 1 << 16, ContextTokens: 2048,
 		Times: map[string]StepTimer{"software": software}, Replicas: replicas, Devices: devices, Class: batch.Standard,
 		MaxSequences: 8, MaxWaiting: 64, StepTokens: 256, BlockTokens: 16, SLO: SLO{TTFT: 2 * time.Second,
@@ -84,7 +84,7 @@ func simulate(t interface {
 }
 
 func TestRequestsAreServed(t *testing.T) {
-	cfg := Config{Duration: time.Hour, Devices: devices(2), Deployments: []Deployment{deployment("m", 2)}}
+	cfg := Config{Duration: time.Hour, Devices: devices(2), Deployments: []Deployment{deploy("m", 2)}}
 	result, record := simulate(t, cfg, poisson(1, 200, time.Second, "m"))
 	m := result.Models[0]
 	if m.Requests != 200 || m.Finished != 200 || m.Refused != 0 || *m.TTFTP50 <= 0 || *m.TPOTP50 < 0.02 ||
@@ -106,7 +106,7 @@ func TestStepsAtOnce(t *testing.T) {
 		ties := rapid.Bool().Draw(t, "ties") // all events are at multiples of 50 ms
 		models := []string{"m", "n"}[:rapid.IntRange(1, 2).Draw(t, "models")]
 		for _, name := range models {
-			d := deployment(name, rapid.IntRange(1, 3).Draw(t, "replicas"))
+			d := deploy(name, rapid.IntRange(1, 3).Draw(t, "replicas"))
 			d.Class = rapid.SampledFrom([]batch.Class{batch.Batch, batch.Standard, batch.Interactive}).Draw(t, "class")
 			d.BlockTokens = rapid.SampledFrom([]int{1, 4, 16, 24}).Draw(t, "block")
 			d.MaxSequences = rapid.IntRange(1, 12).Draw(t, "places")
@@ -125,16 +125,23 @@ func TestStepsAtOnce(t *testing.T) {
 				all[i].At = all[i].At.Truncate(grid)
 			}
 		}
-		atOnce, record := simulate(t, cfg, all)
-		cfg.StepByStep = true
-		oneByOne, want := simulate(t, cfg, all)
-		if record != want {
-			t.Fatalf("the records differ:\n%s", firstDifference(record, want))
-		}
-		if !reflect.DeepEqual(atOnce, oneByOne) {
-			t.Fatalf("the results differ:\n%+v\n%+v", atOnce, oneByOne)
-		}
+		bothWays(t, cfg, all)
 	})
+}
+
+// bothWays runs steady steps at once and one by one, and compares the bytes of the record and the results.
+func bothWays(t *rapid.T, cfg Config, all []workload.Request) Result {
+	t.Helper()
+	atOnce, record := simulate(t, cfg, all)
+	cfg.StepByStep = true
+	oneByOne, want := simulate(t, cfg, all)
+	if record != want {
+		t.Fatalf("the records differ:\n%s", firstDifference(record, want))
+	}
+	if !reflect.DeepEqual(atOnce, oneByOne) {
+		t.Fatalf("the results differ:\n%+v\n%+v", atOnce, oneByOne)
+	}
+	return atOnce
 }
 
 // firstDifference returns the first lines that differ.

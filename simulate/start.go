@@ -1,177 +1,141 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"troupe/core/hbm"
+	"troupe/core/deployment"
 	"troupe/core/kv"
-	core "troupe/core/replica"
 	"troupe/core/router"
-	"troupe/core/schedule"
-	"troupe/core/turns"
-	"troupe/core/units"
 )
+
+// settling is how long the cluster runs before the beginning, so that its replicas serve then and have their
+// shares of KV memory. Loads take no time meanwhile.
+const settling = time.Minute
 
 // model is a deployment and what was counted of its requests.
 type model struct {
 	Deployment
 	sim      *simulation
 	root     kv.Hash
-	replicas []*replica
+	machine  *deployment.Deployment
+	replicas []*replica // that have not ended, in the order in which they started
+
+	stored    uint64 // revision of what is stored
+	wanted    int    // replicas, as stored
+	level     deployment.Level
+	announced router.Status
+	stopping  map[string]stopping // by replica
+	ticking   bool
+	restless  time.Time // until then its ticks may change something
+	woken     time.Time // since when it wakes; zero: it does not
 
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int
 	ttft, tpot                       []time.Duration
+	life
+	totals
 }
 
-// start places the replicas. They have their weights, and serve from the beginning.
+// stopping is a command to stop a replica that is not answered.
+type stopping struct {
+	request string
+	device  *device
+	life    int // of the memory of the device
+}
+
+// digest names the files of the model.
+func (m *model) digest() string { return cmp.Or(m.Weights, m.Name) }
+
+// mayUse reports whether replicas may be placed on a device.
+func (m *model) mayUse(d *device) bool {
+	return m.Times[d.Kind] != nil && (len(m.Devices) == 0 || slices.Contains(m.Devices, d.name()))
+}
+
+// start runs the cluster until the beginning of the simulation.
 func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
-		key: key{at: epoch}, last: epoch, byName: make(map[string]*replica)}
+		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica)}
+	s.copies = copies{sim: s}
+	s.copies.index = s.register(&s.copies)
 	s.record.open(cfg)
 	for _, d := range cfg.Devices {
-		s.devices = append(s.devices, &device{Device: d, sim: s, machine: turns.New(turns.Config{})})
+		s.devices = append(s.devices, newDevice(d, s))
 	}
-	var stored []router.Stored
-	var names []string
+	s.addNodes()
+	if err := s.addModels(); err != nil {
+		return nil, err
+	}
+	s.deliver()
+	s.runUntil(key{at: epoch})
+	s.key = key{at: epoch}
 	for _, d := range cfg.Deployments {
-		m := &model{Deployment: d, sim: s, root: kv.Root(d.Name, "", nil)}
-		s.models[d.Name] = m
-		names = append(names, d.Name)
-		stored = append(stored, router.Stored{Name: d.Name, At: 1, MaxWaiting: d.MaxSequences + d.MaxWaiting})
-		if err := s.place(m); err != nil {
+		if err := s.models[d.Name].placed(); err != nil {
 			return nil, err
 		}
 	}
-	s.router = router.New(routerNode, stored)
-	s.router.Start([]router.Member{{Name: routerNode}}, epoch)
-	s.router.StoreRead(names, epoch)
-	s.queue = newQueue(len(s.replicas) + len(s.devices))
-	for i, d := range s.devices {
-		d.index = len(s.replicas) + i
-		s.load(d)
-	}
-	s.deliver()
+	s.startPlanner()
+	s.planFaults()
 	return s, nil
 }
 
-// place chooses the devices of a model's replicas.
-func (s *simulation) place(m *model) error {
-	for i := range m.Replicas {
-		d, err := s.deviceFor(m, i)
-		if err != nil {
+// addModels starts the deployments.
+func (s *simulation) addModels() error {
+	now := s.key.at
+	var stored []router.Stored
+	var names []string
+	for _, d := range s.cfg.Deployments {
+		if d.MaxReplicas == 0 {
+			d.MinReplicas, d.MaxReplicas = d.Replicas, d.Replicas
+		}
+		m := &model{Deployment: d, sim: s, root: kv.Root(d.Name, "", nil), machine: deployment.New(d.Name, routerNode),
+			stored: 1, wanted: d.Replicas, level: d.Level, stopping: make(map[string]stopping), life: newLife()}
+		s.models[d.Name] = m
+		names = append(names, d.Name)
+		stored = append(stored, m.storedForRouter())
+		if err := m.checkDevices(); err != nil {
 			return err
 		}
-		r := &replica{sim: s, index: len(s.replicas), name: fmt.Sprintf("%s-%d", m.Name, i), model: m, device: d,
-			times: m.Times[d.Kind]}
-		if r.times == nil {
-			return fmt.Errorf("deployment %s: no times of its steps on a device of kind %q, such as %s", m.Name, d.Kind,
-				d.name())
-		}
-		s.byName[r.name] = r
-		s.replicas, m.replicas, d.replicas = append(s.replicas, r), append(m.replicas, r), append(d.replicas, r)
+	}
+	s.router = router.New(routerNode, stored)
+	s.performRouter(s.router.Start([]router.Member{{Name: routerNode, Deployments: router.Actor{ID: routerNode}}}, now))
+	s.performRouter(s.router.StoreRead(names, now))
+	for _, name := range names {
+		m := s.models[name]
+		m.handle(m.members())
+		m.handle(m.apply())
+		s.deliver()
 	}
 	return nil
 }
 
-// deviceFor returns the device of a replica: the given one, or else the choice of package schedule.
-func (s *simulation) deviceFor(m *model, replica int) (*device, error) {
-	need := m.need()
-	if len(m.Devices) > 0 {
-		at := slices.IndexFunc(s.devices, func(d *device) bool { return d.name() == m.Devices[replica] })
-		if at < 0 {
-			return nil, fmt.Errorf("deployment %s: there is no device %q", m.Name, m.Devices[replica])
-		}
-		if _, over := s.devices[at].budget(s.cfg.KVReserve).Add(need); over != nil {
-			return nil, fmt.Errorf("deployment %s: %s on %s: %w", m.Name, m.Name, m.Devices[replica], over)
-		}
-		return s.devices[at], nil
-	}
-	gpus := make([]schedule.GPU, len(s.devices))
-	for i, d := range s.devices {
-		gpus[i] = schedule.GPU{Node: d.Node, Name: d.Name, Memory: d.budget(s.cfg.KVReserve)}
-		for _, r := range d.replicas {
-			if r.model == m {
-				gpus[i].Siblings++
-				gpus[i].Weights = schedule.OnDevice
-			}
+// checkDevices returns an error if the deployment names a device that does not exist, or one on which the times of
+// its steps are not known.
+func (m *model) checkDevices() error {
+	for _, name := range m.Devices {
+		if !slices.ContainsFunc(m.sim.devices, func(d *device) bool { return d.name() == name }) {
+			return fmt.Errorf("deployment %s: there is no device %q", m.Name, name)
 		}
 	}
-	gpu, why, ok := schedule.Place(need, gpus)
-	if !ok {
-		return nil, fmt.Errorf("deployment %s: no device for replica %d: %s", m.Name, replica, why)
-	}
-	return s.devices[slices.IndexFunc(s.devices, func(d *device) bool {
-		return d.Node == gpu.Node && d.Name == gpu.Name
-	})], nil
-}
-
-// budget returns the memory of the device with its replicas. Replicas of a model share its weights.
-func (d *device) budget(reserve float64) hbm.Budget {
-	b := hbm.NewBudget(d.Memory, reserve)
-	loaded := make(map[*model]bool)
-	for _, r := range d.replicas {
-		n := r.model.need()
-		if loaded[r.model] {
-			n.Fixed = 0
+	for _, d := range m.sim.devices {
+		named := len(m.Devices) == 0 || slices.Contains(m.Devices, d.name())
+		if named && m.Times[d.Kind] == nil {
+			return fmt.Errorf("deployment %s: no times of its steps on a device of kind %q, such as %s", m.Name, d.Kind,
+				d.name())
 		}
-		loaded[r.model] = true
-		b = b.With(n)
 	}
-	return b
+	return nil
 }
 
-// kvSize returns the parameters of the number of KV blocks.
-func (m *model) kvSize() units.KVSize {
-	return units.KVSize{BlockTokens: m.BlockTokens, ContextTokens: m.ContextTokens, MaxSequences: m.MaxSequences,
-		Requested: m.KVBlocks}
-}
-
-// need returns the memory of a replica.
-func (m *model) need() hbm.Need {
-	size := m.kvSize()
-	return hbm.Need{Fixed: pages(m.WeightBytes), Min: m.blockBytes(size.Min()), MinAlone: m.blockBytes(size.MinAlone()),
-		Max: m.blockBytes(size.Max())}
-}
-
-// blockBytes returns the memory of a number of KV blocks.
-func (m *model) blockBytes(blocks int) int64 {
-	return pages(int64(blocks) * int64(m.BlockTokens) * m.KVTokenBytes)
-}
-
-func pages(bytes int64) int64 { return (bytes + hbm.PageBytes - 1) / hbm.PageBytes * hbm.PageBytes }
-
-// load divides the device's KV memory among its replicas, and starts them.
-func (s *simulation) load(d *device) {
-	budget := d.budget(s.cfg.KVReserve)
-	needs := make([]hbm.Need, len(d.replicas))
-	for i, r := range d.replicas {
-		needs[i] = r.model.need()
+// placed returns an error if the replicas that are there from the beginning on have no place.
+func (m *model) placed() error {
+	if m.settled() {
+		return nil
 	}
-	for i, share := range hbm.Shares(budget.KV(), needs) {
-		r := d.replicas[i]
-		blocks := int(share / (int64(r.model.BlockTokens) * r.model.KVTokenBytes))
-		r.start(min(blocks, r.model.kvSize().Max()))
-	}
-}
-
-// start takes the replica's machine through the startup of an actor that need not wait.
-func (r *replica) start(blocks int) {
-	m := r.model
-	r.machine = core.New(core.Config{
-		Name: r.name, Model: m.Name, Incarnation: 1, BlockTokens: m.BlockTokens, LeastBlocks: m.KVBlocks,
-		MaxSequences: m.MaxSequences, MaxWaiting: m.MaxWaiting, StepTokens: m.StepTokens, Router: true,
-		Weight: turns.Weight(turns.Class(m.Class)),
-	})
-	loaded := core.Model{Lease: r.name, Handle: r.name, Blocks: blocks,
-		BlockBytes: uint64(m.BlockTokens) * uint64(m.KVTokenBytes), ContextTokens: m.ContextTokens}
-	r.perform(r.machine.Start(epoch), epoch)
-	r.perform(r.machine.Loaded(loaded, epoch), epoch)
-	r.perform(r.machine.Adopted(nil, epoch), epoch)
-	r.perform(r.machine.EngineReady(0, core.Capture{}, epoch), epoch)
+	return fmt.Errorf("deployment %s: %s", m.Name, m.machine.Status().Detail)
 }
 
 // Check returns an error if the configuration cannot be simulated.
@@ -184,7 +148,7 @@ func (cfg Config) Check() error {
 	case len(cfg.Deployments) == 0:
 		return errors.New("there are no deployments")
 	}
-	_, err := start(Config{KVReserve: cfg.KVReserve, Devices: cfg.Devices, Deployments: cfg.Deployments,
-		Duration: cfg.Duration})
+	cfg.Record, cfg.Progress = nil, nil
+	_, err := start(cfg)
 	return err
 }

@@ -10,6 +10,9 @@ import (
 // plan plans the replica's next event. While its steps are steady, that is the end of the first one
 // that is not. Its reports are then made by sync, when another part needs them.
 func (r *replica) plan() {
+	if r.ended {
+		return
+	}
 	k, ok := r.nextTimer()
 	if !r.stepEnd.IsZero() {
 		end := r.stepEnd
@@ -17,11 +20,14 @@ func (r *replica) plan() {
 			r.planRun()
 			end = r.ends[len(r.ends)-1]
 		}
-		if step := (key{end, stepEnds, r.index}); !ok || !r.sim.cfg.StepByStep || step.before(k) {
+		if !r.sim.cfg.StepByStep {
+			k, ok = r.urgent()
+		}
+		if step := (key{end, stepEnds, r.index}); !ok || step.before(k) {
 			k, ok = step, true
 		}
 	} else if !r.sim.cfg.StepByStep {
-		ok = false
+		k, ok = r.urgent()
 	}
 	if ok {
 		r.sim.queue.set(k)
@@ -53,12 +59,26 @@ func (r *replica) nextTimer() (k key, ok bool) {
 	if a := (key{r.announceAt, announceTimer, r.index}); !a.at.IsZero() && (!ok || a.before(k)) {
 		k, ok = a, true
 	}
+	if u, set := r.urgent(); set && (!ok || u.before(k)) {
+		k, ok = u, true
+	}
+	return k, ok
+}
+
+// urgent returns the next timer of which the effects are not only reports to the router.
+func (r *replica) urgent() (k key, ok bool) {
+	if !r.retryAt.IsZero() {
+		k, ok = key{r.retryAt, retryTimer, r.index}, true
+	}
+	if w := (key{r.watchAt, watchTimer, r.index}); !w.at.IsZero() && (!ok || w.before(k)) {
+		k, ok = w, true
+	}
 	return k, ok
 }
 
 // sync brings the replica to the state before an event: it ends its steady steps, and makes its reports.
 func (r *replica) sync(until key) {
-	if r.sim.cfg.StepByStep {
+	if r.sim.cfg.StepByStep || r.ended {
 		return
 	}
 	for {

@@ -44,13 +44,17 @@ func (s *Scenario) deployments(f *File) error {
 
 // deployment reads what a deployment says itself. The limits are those of models.deploy.
 func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deployment, error) {
-	out := simulate.Deployment{Name: d.Name, Devices: d.Devices,
+	out := simulate.Deployment{Name: d.Name, Devices: d.Devices, Wait: d.Wait, Weights: d.Model,
 		SLO: simulate.SLO{TTFT: d.SLO.TTFT.Duration, TPOT: d.SLO.TPOT.Duration}}
 	class, known := classes[d.Priority]
 	if !known {
 		return out, f.wrong(at+".priority", "is %q; use batch, standard or interactive", d.Priority)
 	}
 	out.Class = class
+	least := 0
+	if d.MinReplicas != nil {
+		least = *d.MinReplicas
+	}
 	for _, n := range []struct {
 		key              string
 		given            *int
@@ -58,7 +62,7 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 		byDefault, least int
 		most             int
 	}{
-		{"replicas", d.Replicas, &out.Replicas, max(1, len(d.Devices)), 1, 1000},
+		{"replicas", d.Replicas, &out.Replicas, max(1, len(d.Devices), least), 0, 1000},
 		{"max_sequences", d.MaxSequences, &out.MaxSequences, 64, 1, 4096},
 		{"max_waiting", d.MaxWaiting, &out.MaxWaiting, 1024, 0, 1 << 20},
 		{"step_tokens", d.StepTokens, &out.StepTokens, 512, 1, 1 << 17},
@@ -72,9 +76,8 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 			return out, f.wrong(at+"."+n.key, "is %d; write a number from %d to %d", *n.to, n.least, n.most)
 		}
 	}
-	if len(d.Devices) > 0 && len(d.Devices) != out.Replicas {
-		return out, f.wrong(at+".devices", "has %d devices for %d replicas; name one for each, or none", len(d.Devices),
-			out.Replicas)
+	if err := f.bounds(at, d, &out); err != nil {
+		return out, err
 	}
 	for i, name := range d.Devices {
 		if !slices.ContainsFunc(s.Config.Devices, func(d simulate.Device) bool { return d.Node+"/"+d.Name == name }) {

@@ -13,8 +13,9 @@ type File struct {
 	Models      []Model         `yaml:"models"`
 	Deployments []Deployment    `yaml:"deployments"`
 	Workload    []Load          `yaml:"workload"`
+	Loads       Loads           `yaml:"loads"`
+	Faults      []Fault         `yaml:"faults"`
 
-	Faults   any `yaml:"faults"`
 	Links    any `yaml:"links"`
 	Policies any `yaml:"policies"`
 	Tiers    any `yaml:"tiers"`
@@ -26,8 +27,31 @@ type File struct {
 
 // Node is a node with its devices, which are called gpu-0, gpu-1 and so on.
 type Node struct {
-	Name    string   `yaml:"name"`
-	Devices []Device `yaml:"devices"`
+	Name      string   `yaml:"name"`
+	Devices   []Device `yaml:"devices"`
+	HostCache string   `yaml:"host_cache"` // host memory for images of weights; empty: none
+}
+
+// Loads are the costs of loads of weights and of starts of replicas. Those that are missing are those of the
+// device's profile, or the defaults of package simulate. Bandwidths are in bytes per second, such as 2GB.
+type Loads struct {
+	Disk    string `yaml:"disk"`    // of a node, from the folders of models
+	Network string `yaml:"network"` // of a node
+	Link    string `yaml:"link"`    // of a device, from and to host memory
+	Peer    string `yaml:"peer"`    // of a device, from and to others of the node
+	Open    *Time  `yaml:"open"`    // of KV memory and an engine
+	Capture *Time  `yaml:"capture"` // of the graphs
+	Free    *Time  `yaml:"free"`    // of the memory of a replica
+}
+
+// Fault is something that fails. It names a node, a device or a replica.
+type Fault struct {
+	At      Time   `yaml:"at"`
+	For     Time   `yaml:"for"` // until it is there again; 0: never
+	Node    string `yaml:"node"`
+	Device  string `yaml:"device"` // "node/gpu-0"
+	Replica string `yaml:"replica"`
+	Hang    Time   `yaml:"hang"` // a step of the replica takes so much longer; 0: the replica crashes
 }
 
 // Device stands for a number of equal devices.
@@ -53,7 +77,12 @@ type Deployment struct {
 	Name         string   `yaml:"name"`
 	Model        string   `yaml:"model"` // empty: that of the same name
 	Replicas     *int     `yaml:"replicas"`
-	Devices      []string `yaml:"devices"` // of the replicas, as "node/gpu-0"; empty: chosen as on a cluster
+	MinReplicas  *int     `yaml:"min_replicas"`
+	MaxReplicas  *int     `yaml:"max_replicas"`
+	IdleAfter    Time     `yaml:"idle_after"`
+	Level        string   `yaml:"level"`   // active, standby or parked
+	Wait         bool     `yaml:"wait"`    // its requests wait even if no device has room
+	Devices      []string `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
 	Priority     string   `yaml:"priority"`
 	MaxSequences *int     `yaml:"max_sequences"`
 	MaxWaiting   *int     `yaml:"max_waiting"`

@@ -52,7 +52,7 @@ func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}
-	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload} {
+	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload, s.faults} {
 		if err := part(f); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (s *Scenario) base(f *File) error {
 		name string
 		is   any
 	}{
-		{"faults", f.Faults}, {"links", f.Links}, {"policies", f.Policies}, {"tiers", f.Tiers},
+		{"links", f.Links}, {"policies", f.Policies}, {"tiers", f.Tiers},
 		{"adapters", f.Adapters},
 	} {
 		if key.is != nil {
@@ -105,6 +105,10 @@ func (s *Scenario) devices(f *File) error {
 			return f.wrong(at+".name", "is missing or twice; give each node its own name")
 		}
 		nodes[n.Name] = true
+		node, err := f.node(at, n)
+		if err != nil {
+			return err
+		}
 		number := 0
 		for j, d := range n.Devices {
 			at := fmt.Sprintf("%s.devices[%d]", at, j)
@@ -115,12 +119,14 @@ func (s *Scenario) devices(f *File) error {
 			if d.Count < 0 || d.Count > 1<<16 {
 				return f.wrong(at+".count", "is %d; write how many equal devices the node has", d.Count)
 			}
+			costs := f.costsOf(d, &node)
 			for range max(1, d.Count) {
 				s.Config.Devices = append(s.Config.Devices, simulate.Device{Node: n.Name,
-					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory})
+					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory, Costs: costs})
 				number++
 			}
 		}
+		s.Config.Nodes = append(s.Config.Nodes, node)
 	}
 	if len(s.Config.Devices) == 0 {
 		return f.wrong("nodes", "have no devices; add a node with devices: [{kind: h100, count: 4}]")

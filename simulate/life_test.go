@@ -1,0 +1,161 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/batch"
+	"troupe/core/deployment"
+	"troupe/workload"
+)
+
+// sleeps returns a deployment that sleeps after a minute without a request.
+func sleeps(name string, replicas int, on ...string) Deployment {
+	d := deploy(name, replicas, on...)
+	d.MinReplicas, d.MaxReplicas, d.IdleAfter, d.Wait = 0, max(1, replicas), time.Minute, true
+	return d
+}
+
+// TestLivesAtOnce checks the same as TestStepsAtOnce for replicas that are scaled, put to sleep, woken and lost. No
+// request is lost: each is finished, or was refused.
+func TestLivesAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{Duration: 20 * time.Minute, KVReserve: 0.3,
+			Devices: devices(rapid.IntRange(1, 4).Draw(t, "devices"))}
+		for i := range cfg.Devices {
+			cfg.Devices[i].Node = string(rune('a' + i%2))
+			cfg.Devices[i].Costs.Capture = time.Duration(rapid.IntRange(1, 5000).Draw(t, "capture")) * time.Millisecond
+		}
+		cfg.Nodes = []Node{{Name: "a", HostCache: rapid.Int64Range(0, 3).Draw(t, "cache") << 30}}
+		models := []string{"m", "n", "o"}[:rapid.IntRange(1, 3).Draw(t, "models")]
+		for _, name := range models {
+			d := deploy(name, 0)
+			d.WeightBytes = rapid.Int64Range(1, 5).Draw(t, "weights") << 30
+			d.MaxReplicas = rapid.IntRange(1, 3).Draw(t, "most")
+			d.MinReplicas = rapid.IntRange(0, 1).Draw(t, "least")
+			d.Class = rapid.SampledFrom([]batch.Class{batch.Batch, batch.Standard, batch.Interactive}).Draw(t, "class")
+			d.Wait = rapid.Bool().Draw(t, "wait")
+			if d.MinReplicas == 0 {
+				d.IdleAfter = time.Duration(rapid.IntRange(1, 300).Draw(t, "idle")) * time.Second
+				d.Level = rapid.SampledFrom([]deployment.Level{deployment.NoLevel, deployment.OnStandby,
+					deployment.Parked}).Draw(t, "level")
+			}
+			if name == "m" || d.Level != deployment.NoLevel && d.WeightBytes < 2<<30 {
+				d.Replicas = 1
+			}
+			if d.MinReplicas > d.Replicas {
+				d.MinReplicas = 0
+			}
+			cfg.Deployments = append(cfg.Deployments, d)
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "faults") {
+			f := Fault{At: time.Duration(i*5)*time.Minute + time.Duration(rapid.IntRange(0, 299999).Draw(t, "at"))*
+				time.Millisecond, For: time.Duration(rapid.IntRange(1, 200).Draw(t, "for")) * time.Second}
+			switch rapid.IntRange(0, 3).Draw(t, "fault") {
+			case 0:
+				f.Node = "a"
+			case 1:
+				f.Device = cfg.Devices[0].Node + "/" + cfg.Devices[0].Name
+			case 2:
+				f.Replica = models[0] + "-0"
+			case 3:
+				f.Replica, f.Hangs = models[0]+"-0", true
+			}
+			cfg.Faults = append(cfg.Faults, f)
+		}
+		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 60).Draw(t, "requests"),
+			time.Duration(rapid.IntRange(1, 15000).Draw(t, "gap"))*time.Millisecond, models...)
+		if err := cfg.Check(); err != nil {
+			t.Skip(err)
+		}
+		result := bothWays(t, cfg, all)
+		for _, m := range result.Models {
+			if m.Unfinished > 0 && !slices.ContainsFunc(cfg.Deployments, func(d Deployment) bool {
+				return d.Name == m.Model && d.Wait
+			}) {
+				t.Fatalf("%d requests of %s were lost", m.Unfinished, m.Model)
+			}
+		}
+	})
+}
+
+// lives returns the lines of a record that are about replicas.
+func lives(record string) string {
+	var out []string
+	for line := range strings.Lines(record) {
+		if !strings.Contains(line, `"event":"step"`) && !strings.Contains(line, `"event":"ran"`) &&
+			!strings.Contains(line, `"event":"route"`) && !strings.Contains(line, `"event":"finish"`) &&
+			!strings.Contains(line, `"event":"turn"`) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+// contains reports the lines that a record lacks.
+func contains(t *testing.T, record string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(record, line) {
+			t.Errorf("the record lacks\n%s\nin\n%s", line, lives(record))
+		}
+	}
+}
+
+// TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: the load of 1 GiB
+// from the disk at 256 MiB/s, KV memory and engine, and graphs. The second time the weights are still on the device.
+func TestWake(t *testing.T) {
+	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 0)},
+		Nodes: []Node{{Name: "a", Disk: 1 << 28}}}
+	result, record := simulate(t, cfg, []workload.Request{{At: time.Minute, Prompt: 100, Output: 5},
+		{At: time.Minute + time.Second, Prompt: 100, Output: 5}, {At: 5 * time.Minute, Prompt: 100, Output: 5}})
+	m := result.Models[0]
+	if m.Finished != 3 || m.Wakes != 2 || m.LoadCount != 1 || m.LoadSeconds != 4 || m.WakeSeconds != 4+2*2.5 ||
+		m.Starts != 2 || m.Switches != 0 || fmt.Sprint(m.Loads) != "[{disk 1 4}]" {
+		t.Errorf("%+v", m)
+	}
+	// From 60 s to 128.2 s, and from 300 s to 364.2 s.
+	if !near(m.DeviceHours, (68.2+64.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
+		t.Errorf("%v device-hours", m.DeviceHours)
+	}
+	contains(t, record,
+		`{"at":60.000000000,"event":"scale","deployment":"m","from":0,"to":1,"why":"requests wait for it"}`,
+		`{"at":66.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
+		`{"at":128.000000000,"event":"scale","deployment":"m","from":1,"to":0,"why":"no request for 1m0s"}`,
+		`{"at":302.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
+}
+
+// TestWakeBesideAnother checks that a model that wakes on a device where another one serves gets its memory at once.
+func TestWakeBesideAnother(t *testing.T) {
+	cfg := Config{Duration: 3 * time.Minute, Devices: devices(1),
+		Deployments: []Deployment{deploy("m", 1), sleeps("n", 0)}}
+	cfg.Deployments[0].MaxSequences = 64 // it has all KV memory
+	result, record := simulate(t, cfg, []workload.Request{{At: 60300 * time.Millisecond, Model: "n", Output: 1}})
+	contains(t, record, `{"at":60.300000000,"event":"short","replica":"n-0","why":"m-0 yields `,
+		// 1 GiB at 2 GB/s, 500 ms and 2 s
+		`{"at":63.336870912,"event":"serve","replica":"n-0","device":"a/gpu-0","took":"3.036870912s"}`)
+	if n := result.Models[1]; n.Switches != 0 {
+		t.Errorf("%d switches, and both models share the device", n.Switches)
+	}
+}
+
+// TestScale checks that a deployment follows its load: one more replica while sequences wait, with the weights of the
+// first, and one less when they are gone.
+func TestScale(t *testing.T) {
+	d := deploy("m", 1)
+	d.MinReplicas, d.MaxReplicas = 1, 3
+	cfg := Config{Duration: 20 * time.Minute, Devices: devices(3), Deployments: []Deployment{d}}
+	result, record := simulate(t, cfg, poisson(1, 800, 500*time.Millisecond, "m"))
+	if m := result.Models[0]; m.Finished != 800 || m.Starts == 0 || m.LoadCount != m.Starts || m.Interrupted != 0 ||
+		m.DeviceHours <= 20.0/60 || m.DeviceHours >= 2*20.0/60 {
+		t.Errorf("%+v", m)
+	}
+	contains(t, record, `"event":"scale","deployment":"m","from":1,"to":2,"why":"`, `"source":"device"`,
+		`"event":"scale","deployment":"m","from":2,"to":1,"why":"0% of the places in use for 1m0s"}`,
+		`"event":"retire","replica":"m-1","why":"2 replicas, 1 wanted; m-1 has the fewest sequences: 0"}`)
+}

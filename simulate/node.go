@@ -1,0 +1,68 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"troupe/core/deployment"
+	"troupe/core/hostcache"
+	"troupe/core/loadsource"
+)
+
+// node has what the devices of a node share. Its memory is gone when it is lost; its disk is kept.
+type node struct {
+	Node
+	sim     *simulation
+	life    int       // number of its processes so far
+	lost    bool      // it does not run
+	gone    bool      // likewise, and the others have noticed
+	seen    time.Time // the last time that it was
+	devices []*device
+
+	disk, network *pipe
+	cache         *hostcache.Machine
+	speeds        loadsource.Speeds
+}
+
+// addNodes adds the nodes of all devices.
+func (s *simulation) addNodes() {
+	s.nodes = make(map[string]*node)
+	for _, d := range s.devices {
+		n := s.nodes[d.Node]
+		if n == nil {
+			n = &node{Node: Node{Name: d.Node}, sim: s, life: 1}
+			for _, configured := range s.cfg.Nodes {
+				if configured.Name == d.Node {
+					n.Node = configured
+				}
+			}
+			n.Node = n.Node.withDefaults()
+			n.disk, n.network = &pipe{bandwidth: n.Disk}, &pipe{bandwidth: n.Network}
+			n.cache = hostcache.New(n.HostCache)
+			s.nodes[d.Node] = n
+			s.nodeOrder = append(s.nodeOrder, n)
+		}
+		d.node = n
+		n.devices = append(n.devices, d)
+	}
+}
+
+// members returns the members of the cluster as a deployment sees them. It sees no devices but those that it
+// may use.
+func (m *model) members() deployment.Members {
+	var e deployment.Members
+	for _, n := range m.sim.nodeOrder {
+		if n.gone {
+			e.Departed = append(e.Departed, deployment.Departed{Name: n.Name, LastSeen: n.seen})
+			continue
+		}
+		member := deployment.Member{Name: n.Name, ID: fmt.Sprintf("%s#%d", n.Name, n.life), Schedulable: true}
+		for _, d := range n.devices {
+			if m.mayUse(d) {
+				member.GPUs = append(member.GPUs, d.Name)
+			}
+		}
+		e.Members = append(e.Members, member)
+	}
+	return e
+}

@@ -1,0 +1,72 @@
+package simulate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"troupe/core/deployment"
+	"troupe/core/router"
+	"troupe/core/session"
+)
+
+// performRouter carries out the effects of the router. The others concern other nodes, and what the actor keeps
+// for queries.
+func (s *simulation) performRouter(effects []router.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case router.Answer:
+			if q := s.requests[e.ID]; q != nil {
+				q.answered(e)
+			}
+		case router.WakeModel:
+			s.models[e.Deployment].post(deployment.Wanted{Node: routerNode, Waiting: e.Waiting, Wakes: e.Wakes,
+				Stored: e.Stored})
+			s.keepRouting()
+		}
+	}
+}
+
+// keepRouting lets the router tick as long as requests wait there.
+func (s *simulation) keepRouting() {
+	if s.routing {
+		return
+	}
+	s.routing = true
+	s.after(routerTick, func() {
+		s.routing = false
+		if len(s.router.Waiting()) > 0 {
+			s.keepRouting()
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.router.Waiting())) {
+			s.models[name].sync()
+		}
+		s.performRouter(s.router.Tick(s.key.at))
+	})
+}
+
+// sync brings all replicas of the model up to date, so that the router has their reports.
+func (m *model) sync() {
+	for _, r := range m.replicas {
+		r.sync(m.sim.key)
+	}
+}
+
+// byLocation returns a device.
+func (s *simulation) byLocation(at deployment.Location) *device {
+	for _, d := range s.nodes[at.Node].devices {
+		if d.Device.Name == at.GPU {
+			return d
+		}
+	}
+	panic("simulate: there is no device " + at.String())
+}
+
+// byAddress returns a replica; nil: it has ended.
+func (s *simulation) byAddress(a session.Actor) *replica {
+	name, _, _ := strings.Cut(a.ID, "#")
+	if r := s.byName[name]; r != nil && r.session() == a {
+		return r
+	}
+	return nil
+}
