@@ -185,7 +185,7 @@ func (m *model) listReplicas(node string) {
 // askGPU asks a device for its status.
 func (m *model) askGPU(at deployment.Location) {
 	m.sim.post(func() {
-		if d := m.sim.byLocation(at); !d.node.lost {
+		if d := m.sim.located[at]; !d.node.lost {
 			m.observe(deployment.GPUReport{GPU: d.report(m)})
 		}
 	})
@@ -195,7 +195,7 @@ func (m *model) askGPU(at deployment.Location) {
 func (m *model) place(e deployment.Place) {
 	silent := len(e.GPUs) == 0
 	for _, at := range e.GPUs {
-		silent = silent || m.sim.byLocation(at).node.lost
+		silent = silent || m.sim.located[at].node.lost
 		m.askGPU(at)
 	}
 	if silent {
@@ -224,7 +224,7 @@ func (m *model) askReplica(name string, actor deployment.Ref) {
 
 // stop stops a replica and frees its memory.
 func (m *model) stop(e deployment.StopReplica) {
-	d := m.sim.byLocation(e.At)
+	d := m.sim.located[e.At]
 	if d.node.lost {
 		return
 	}

@@ -28,7 +28,7 @@ type told struct {
 
 // startReplica starts a replica of a model, as the node does for its deployment.
 func (s *simulation) startReplica(m *model, spec deployment.ReplicaSpec) *replica {
-	d := s.byLocation(spec.At)
+	d := s.located[spec.At]
 	s.started++
 	r := &replica{sim: s, name: spec.Name, number: s.started, incarnation: s.started << 16, model: m,
 		device: d, spec: spec, times: m.Times[d.Kind], began: s.key.at}

@@ -52,16 +52,6 @@ func (m *model) sync() {
 	}
 }
 
-// byLocation returns a device.
-func (s *simulation) byLocation(at deployment.Location) *device {
-	for _, d := range s.nodes[at.Node].devices {
-		if d.Device.Name == at.GPU {
-			return d
-		}
-	}
-	panic("simulate: there is no device " + at.String())
-}
-
 // byAddress returns a replica; nil: it has ended.
 func (s *simulation) byAddress(a session.Actor) *replica {
 	name, _, _ := strings.Cut(a.ID, "#")

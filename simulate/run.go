@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/core/deployment"
 	"troupe/core/planner"
 	"troupe/core/router"
 	"troupe/core/session"
@@ -40,6 +41,7 @@ type simulation struct {
 	nodes     map[string]*node
 	nodeOrder []*node
 	devices   []*device
+	located   map[deployment.Location]*device
 	byName    map[string]*replica // that have not ended
 	started   uint64              // replicas so far
 	planner   *planner.Machine

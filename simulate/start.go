@@ -58,12 +58,15 @@ func (m *model) mayUse(d *device) bool {
 // start runs the cluster until the beginning of the simulation.
 func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
-		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica)}
+		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica),
+		located: make(map[deployment.Location]*device)}
 	s.copies = copies{sim: s}
 	s.copies.index = s.register(&s.copies)
 	s.record.open(cfg)
 	for _, d := range cfg.Devices {
-		s.devices = append(s.devices, newDevice(d, s))
+		out := newDevice(d, s)
+		s.devices = append(s.devices, out)
+		s.located[out.location()] = out
 	}
 	s.addNodes()
 	if err := s.addModels(); err != nil {

@@ -35,6 +35,11 @@ func (d *device) sourcesOf(m *model) (all []source) {
 		path := loadsource.Path{Kind: loadsource.Host, To: d.Name}
 		all = append(all, source{loadsource.Candidate{Path: path, Name: fromHostCache}, []*pipe{d.link}, nil})
 	}
+	folder := loadsource.Path{Kind: loadsource.Folder, From: "disk", To: d.Name}
+	disk := source{loadsource.Candidate{Path: folder, Name: string(loadsource.Folder)}, []*pipe{n.disk, d.link}, nil}
+	if d.sim.starting() { // it takes no time
+		return append(all, disk)
+	}
 	for _, other := range n.devices {
 		if other != d && other.Kind == d.Kind && other.healthy() && other.residentOf(m.digest()) != nil {
 			path := loadsource.Path{Kind: loadsource.Device, From: other.Name, To: d.Name}
@@ -46,10 +51,7 @@ func (d *device) sourcesOf(m *model) (all []source) {
 			all = append(all, c)
 		}
 	}
-	folder := loadsource.Path{Kind: loadsource.Folder, From: "disk", To: d.Name}
-	all = append(all, source{loadsource.Candidate{Path: folder, Name: string(loadsource.Folder)},
-		[]*pipe{n.disk, d.link}, nil})
-	return append(all, d.otherNodes(m)...)
+	return append(append(all, disk), d.otherNodes(m)...)
 }
 
 // otherNodes returns what other nodes have of a model.

@@ -42,6 +42,7 @@ type Deployment struct {
 	silent        map[Location]time.Time // GPU that does not answer placements -> since when
 	survey        map[Location]*GPU      // answers while a move is considered; else nil
 	placements    uint64                 // number of placements so far
+	placing       string                 // replica of the last placement
 	failure       *Failure               // of the last attempt; nil after a success
 	noRoom        bool                   // a placement since the last Tick found no room
 	unplaced      bool                   // the last placement found no room

@@ -69,19 +69,20 @@ func (d *Deployment) onGPUReport(g GPU, now time.Time) {
 
 // answerPlace adds an answer to the replica that is being placed, and places it after the last one.
 func (d *Deployment) answerPlace(g *GPU, now time.Time) {
-	for _, name := range sorted(d.replicas) {
-		r := d.replicas[name]
-		if _, queried := r.answers[g.At]; !queried || r.phase != Placing {
-			continue
-		}
-		r.answers[g.At] = g
-		for _, answer := range r.answers {
-			if answer == nil {
-				return
-			}
-		}
-		d.choose(r, now)
+	r := d.replicas[d.placing]
+	if r == nil || r.phase != Placing {
 		return
+	}
+	before, queried := r.answers[g.At]
+	if !queried {
+		return
+	}
+	r.answers[g.At] = g
+	if before == nil {
+		r.unanswered--
+	}
+	if r.unanswered == 0 {
+		d.choose(r, now)
 	}
 }
 

@@ -52,6 +52,7 @@ type replica struct {
 	actor      Ref
 	report     *Report           // the last one; nil: none yet
 	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
+	unanswered int               // of answers, those that are missing
 	placement  uint64            // number of the last attempt to place it
 	migrating  string            // id of the MigrateSequences in flight
 	requests   int               // number of MigrateSequences so far
@@ -117,8 +118,10 @@ func (d *Deployment) command(r *replica, now time.Time) {
 	case Placing:
 		r.answers = make(map[Location]*GPU)
 		d.placements++
-		r.placement = d.placements
-		d.emit(Place{name, r.placement, d.gpus(r.answers)})
+		d.placing, r.placement = name, d.placements
+		place := Place{name, r.placement, d.gpus(r.answers)}
+		r.unanswered = len(r.answers)
+		d.emit(place)
 	case Starting:
 		d.emit(StartReplica{r.spec})
 	case Loading:
