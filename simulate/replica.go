@@ -45,6 +45,7 @@ func (r *replica) handle(k key) {
 	switch k.kind {
 	case stepEnds:
 		r.sync(k)
+		r.sim.series.stepsEnded(r, k.at)
 		r.stepEnd, r.ends = time.Time{}, nil
 		r.perform(r.machine.StepDone(r.step.Step, r.sample(), nil, k.at), k.at)
 	default:
@@ -106,6 +107,7 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		}
 	}
 	r.machine.Recycle(effects)
+	r.sim.series.observe(r, now)
 }
 
 // advance starts the next step, unless one is in flight or there is nothing to compute.
@@ -123,6 +125,7 @@ func (r *replica) runStep(e core.RunStep, now time.Time) {
 	before := r.step
 	r.step, r.work = e, workOf(e.Entries)
 	r.stepEnd = now.Add(r.took(r.work))
+	r.sim.series.stepBegan(r, now)
 	r.sim.record.step(r, before, now)
 }
 

@@ -47,8 +47,10 @@ func (q *request) finished(output int, now time.Time) {
 	}
 	m.finished++
 	m.outputTokens += output
-	if m.SLO.met(ttft, tpot) {
+	met := m.SLO.met(ttft, tpot)
+	if met {
 		m.met++
 	}
+	m.sim.series.ended(m, met, now)
 	m.sim.last = now
 }

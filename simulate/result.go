@@ -15,6 +15,7 @@ type Result struct {
 	Steps       uint64        `json:"steps"`
 	DeviceHours float64       `json:"device_hours"`
 	Models      []ModelResult `json:"models"`
+	Series      *Series       `json:"series,omitempty"` // nil if Config.Buckets is 0
 }
 
 // ModelResult is what a simulation gave for a model. A figure without any request is nil.
@@ -50,6 +51,7 @@ func (s *simulation) result() Result {
 		out.Steps += m.Steps
 		out.Models = append(out.Models, m)
 	}
+	out.Series = s.series.result(s, span)
 	return out
 }
 

@@ -33,6 +33,7 @@ type simulation struct {
 	mail     []message // to replicas, in order
 	changed  []*replica
 	record   recorder
+	series   series
 	reported time.Time // last call of Progress
 	last     time.Time // end of the last request
 }
@@ -139,6 +140,7 @@ func (s *simulation) arrive(r workload.Request) error {
 	q.tokens = promptOf(r, q.number)
 	m.requests++
 	m.promptTokens += q.prompt
+	s.series.arrived(m, s.key.at)
 	s.requests[id] = q
 	s.performRouter(s.router.Route(router.Request{ID: id, Model: m.Name, Prompt: q.tokens,
 		Session: router.Actor{ID: id}, Class: int(m.Class), Arrived: s.key.at}, s.key.at))
@@ -185,6 +187,7 @@ func (s *simulation) performRouter(effects []router.Effect) {
 func (s *simulation) refused(id, why string) {
 	q := s.requests[id]
 	q.model.refused++
+	s.series.ended(q.model, false, s.key.at)
 	s.record.refuse(s.key.at, id, why)
 	delete(s.requests, id)
 }

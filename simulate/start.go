@@ -32,6 +32,7 @@ func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
 		key: key{at: epoch}, last: epoch, byName: make(map[string]*replica)}
 	s.record.open(cfg)
+	s.series.open(s)
 	for _, d := range cfg.Devices {
 		s.devices = append(s.devices, &device{Device: d, sim: s, machine: turns.New(turns.Config{})})
 	}
