@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bufio"
+	"bytes"
 	"strconv"
 	"time"
 
@@ -31,9 +32,8 @@ func (w *recorder) open(cfg Config) {
 		return
 	}
 	w.out, w.runs = bufio.NewWriterSize(cfg.Record, 1<<16), make(map[*replica]*run)
-	w.line = append(w.line[:0], `{"simulated":true`...)
-	w.text("scenario", cfg.Name)
-	w.number("seed", int(cfg.Seed))
+	line, err := Header{true, cfg.Name, cfg.Seed, cfg.Origin}.line()
+	w.line, w.err = bytes.TrimSuffix(line, []byte("}")), err
 	w.end()
 }
 

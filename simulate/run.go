@@ -65,7 +65,9 @@ func Run(cfg Config, requests workload.Source) (Result, error) {
 			return Result{}, fmt.Errorf("request %d arrives at %v, before the one ahead of it; sort the requests "+
 				"by time", s.arrived, r.At)
 		}
-		s.runUntil(k)
+		if s.runUntil(k); s.record.err != nil {
+			break
+		}
 		s.begin(k)
 		if err := s.arrive(r); err != nil {
 			return Result{}, err

@@ -24,6 +24,7 @@ type Scenario struct {
 	Config simulate.Config
 	file   *File
 	facts  FactsOf
+	set    []simulate.Setting
 }
 
 // FactsOf returns the facts of the model in a folder. WeightBits and KVElementBytes may be 0.
@@ -56,7 +57,7 @@ func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (
 	if err := f.checkTimes(reflect.ValueOf(f), ""); err != nil {
 		return nil, err
 	}
-	s := &Scenario{file: f, facts: facts}
+	s := &Scenario{file: f, facts: facts, set: set}
 	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload} {
 		if err := part(f); err != nil {
 			return nil, err
@@ -156,7 +157,7 @@ func (f *File) memoryOf(at string, d Device) (int64, error) {
 
 // profile reads the profile of a kind of device.
 func (f *File) profile(kind string) (cost.Profile, error) {
-	if ext := filepath.Ext(kind); (ext == ".yaml" || ext == ".yml") && !filepath.IsAbs(kind) {
+	if isFile(kind) && !filepath.IsAbs(kind) {
 		kind = filepath.Join(filepath.Dir(f.path), kind)
 	}
 	return costfile.Read(kind)

@@ -1,0 +1,274 @@
+package simulate
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Alternative is a scenario beside others: a file, or a point of a grid. All have the same seeds.
+type Alternative struct {
+	Name string    `json:"name"` // of the file, or the settings
+	Set  []Setting `json:"set,omitempty"`
+	Runs []Result  `json:"runs"` // one for each seed
+}
+
+// allModels is the name of the row with the figures of all models together.
+const allModels = "(all)"
+
+// summed are the figures of all models that are the sum of those of each. The others are left out, but for
+// the SLO attainment: it is the share of all requests.
+var summed = []string{"requests", "refused", "goodput", "preemptions", "steps"}
+
+// Rows returns what to show for each model of an alternative, and with several models for all of them.
+func (a Alternative) Rows() []string {
+	var names []string
+	for _, m := range a.Runs[0].Models {
+		names = append(names, m.Model)
+	}
+	if len(names) > 1 {
+		names = append(names, allModels)
+	}
+	return names
+}
+
+// values returns a figure of a model, or of all, for each seed. It returns nil for an unknown model.
+func (a Alternative) values(f figure, model string) []*float64 {
+	out := make([]*float64, len(a.Runs))
+	for i, r := range a.Runs {
+		if model == allModels {
+			out[i] = f.ofAll(r)
+			continue
+		}
+		at := slices.IndexFunc(r.Models, func(m ModelResult) bool { return m.Model == model })
+		if at < 0 {
+			return nil
+		}
+		out[i] = f.of(r.Models[at])
+	}
+	return out
+}
+
+// ofAll returns a figure of all models of a run together, or nil if their figures do not give it.
+func (f figure) ofAll(r Result) *float64 {
+	var sum, requests float64
+	switch {
+	case f.key == "device_hours":
+		return &r.DeviceHours // models that share a device count it once
+	case f.key == "slo_attainment":
+		for _, m := range r.Models {
+			if m.SLOAttainment != nil {
+				sum += *m.SLOAttainment * float64(m.Requests)
+				requests += float64(m.Requests)
+			}
+		}
+		if requests == 0 {
+			return nil
+		}
+		sum /= requests
+	case slices.Contains(summed, f.key):
+		for _, m := range r.Models {
+			if v := f.of(m); v != nil {
+				sum += *v
+			}
+		}
+	default:
+		return nil
+	}
+	return &sum
+}
+
+// Titles returns the names of all figures.
+func Titles() (names []string) {
+	for _, f := range figures {
+		names = append(names, f.name())
+	}
+	return names
+}
+
+// Cells returns all figures of a row as text, in the order of Titles.
+func (a Alternative) Cells(row string) (cells []string) {
+	for _, f := range figures {
+		cells = append(cells, f.over(a.values(f, row)))
+	}
+	return cells
+}
+
+// Figure returns a figure of a row by its key in JSON, also as text. It reports false if it is unknown.
+func (a Alternative) Figure(key, row string) (s Spread, text string, known bool) {
+	at := slices.IndexFunc(figures, func(f figure) bool { return f.key == key })
+	if at < 0 {
+		return s, "", false
+	}
+	values := a.values(figures[at], row)
+	s, known = spreadOf(values)
+	return s, figures[at].over(values), known
+}
+
+// Letter returns what an alternative is called in comparisons: A, B and so on.
+func Letter(i int) string {
+	if i >= 26 {
+		return Letter(i/26-1) + Letter(i%26)
+	}
+	return string(rune('A' + i))
+}
+
+// name returns the title of a figure without the titles beside it.
+func (f figure) name() string {
+	if strings.HasPrefix(f.title, "P99") {
+		return strings.ToUpper(f.key[:4]) + " " + f.title
+	}
+	return f.title
+}
+
+// PrintComparison prints the figures of alternatives, and the differences from the first one: the mean over
+// the seeds, and with several seeds the lowest and the highest.
+func PrintComparison(to io.Writer, all []Alternative) error {
+	base := all[0]
+	fmt.Fprintf(to, "Simulated, not measured: %s of each\n\n", seedsOf(base.Runs))
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for i, a := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s, %v, %s device-hours\n", Letter(i), a.Name, a.Runs[0].Scenario,
+			lengthOf(a.Runs[0]), short(a.Runs[0].DeviceHours))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(to)
+	w = tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "MODEL\tFIGURE\tA")
+	for i := range all[1:] {
+		fmt.Fprintf(w, "\t%s\t%s - A", Letter(i+1), Letter(i+1))
+	}
+	fmt.Fprintln(w)
+	for _, model := range RowsOf(all) {
+		for _, f := range figures {
+			from := base.values(f, model)
+			line := []string{model, f.name(), f.over(from)}
+			for _, a := range all[1:] {
+				values := a.values(f, model)
+				line = append(line, f.over(values), f.difference(from, values))
+			}
+			if known := slices.ContainsFunc(line[2:], func(s string) bool { return s != "-" }); known {
+				fmt.Fprintln(w, strings.Join(line, "\t"))
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// RowsOf returns the rows of all alternatives, each once.
+func RowsOf(all []Alternative) (names []string) {
+	for _, a := range all {
+		for _, n := range a.Rows() {
+			if n != allModels && !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	if len(names) > 1 {
+		names = append(names, allModels)
+	}
+	return names
+}
+
+// difference formats the differences between the values of two alternatives, seed by seed.
+func (f figure) difference(from, to []*float64) string {
+	var differences []*float64
+	for i := range min(len(from), len(to)) {
+		if from[i] != nil && to[i] != nil {
+			d := *to[i] - *from[i]
+			differences = append(differences, &d)
+		}
+	}
+	d, ok := spreadOf(differences)
+	if !ok {
+		return "-"
+	}
+	text := f.signed(d.Mean)
+	if a, _ := spreadOf(from); a.Mean != 0 && f.signed(d.Mean) != f.signed(0) && !strings.HasSuffix(text, "points") {
+		text += fmt.Sprintf(", %+.1f %%", 100*d.Mean/a.Mean)
+	}
+	if low, high := f.signed(d.Low), f.signed(d.High); low != high {
+		text += fmt.Sprintf(" (%s to %s)", low, high)
+	}
+	return text
+}
+
+// signed formats a difference. One of shares is in percentage points.
+func (f figure) signed(d float64) string {
+	size := f.text(max(d, -d))
+	text := strings.Replace(size, "%", "points", 1)
+	switch {
+	case size == f.text(0):
+		return text
+	case d > 0:
+		return "+" + text
+	}
+	return "-" + text
+}
+
+// PrintSweep prints the figures of the points of a grid, a line for each point and model.
+func PrintSweep(to io.Writer, points []Alternative) error {
+	first := points[0].Runs[0]
+	fmt.Fprintf(to, "Simulated, not measured: %s, %s of each point\n\n", first.Scenario, seedsOf(points[0].Runs))
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, s := range points[0].Set {
+		fmt.Fprintf(w, "%s\t", s.Key)
+	}
+	fmt.Fprint(w, "MODEL")
+	for _, f := range figures {
+		fmt.Fprint(w, "\t", f.title)
+	}
+	fmt.Fprintln(w)
+	for _, p := range points {
+		for _, model := range p.Rows() {
+			for _, s := range p.Set {
+				fmt.Fprintf(w, "%s\t", s.Value)
+			}
+			fmt.Fprintln(w, model+"\t"+strings.Join(p.Cells(model), "\t"))
+		}
+	}
+	return w.Flush()
+}
+
+// PrintAlternativesCSV prints alternatives as CSV, a line for each alternative, seed and model.
+func PrintAlternativesCSV(to io.Writer, all []Alternative) error {
+	w := csv.NewWriter(to)
+	header := []string{"origin", "alternative"}
+	for _, s := range all[0].Set {
+		header = append(header, s.Key)
+	}
+	if err := w.Write(append(header, csvHeader()...)); err != nil {
+		return err
+	}
+	for _, a := range all {
+		row := []string{"simulated", a.Name}
+		for _, s := range a.Set {
+			row = append(row, s.Value)
+		}
+		for _, r := range a.Runs {
+			for _, m := range r.Models {
+				if err := w.Write(append(row[:len(row):len(row)], csvRow(r, m)...)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// PrintAlternativesJSON prints alternatives as JSON.
+func PrintAlternativesJSON(to io.Writer, all []Alternative) error {
+	out := json.NewEncoder(to)
+	out.SetIndent("", "  ")
+	return out.Encode(struct {
+		Simulated    bool          `json:"simulated"`
+		Alternatives []Alternative `json:"alternatives"`
+	}{true, all})
+}
