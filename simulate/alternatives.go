@@ -17,8 +17,8 @@ type Alternative struct {
 	Runs []Result  `json:"runs"` // one for each seed
 }
 
-// allModels is the name of the row with the figures of all models together.
-const allModels = "(all)"
+// AllModels is the name of the row with the figures of all models together.
+const AllModels = "(all)"
 
 // summed are the figures of all models that are the sum of those of each. The others are left out, but for
 // the SLO attainment: it is the share of all requests.
@@ -31,7 +31,7 @@ func (a Alternative) Rows() []string {
 		names = append(names, m.Model)
 	}
 	if len(names) > 1 {
-		names = append(names, allModels)
+		names = append(names, AllModels)
 	}
 	return names
 }
@@ -40,7 +40,7 @@ func (a Alternative) Rows() []string {
 func (a Alternative) values(f figure, model string) []*float64 {
 	out := make([]*float64, len(a.Runs))
 	for i, r := range a.Runs {
-		if model == allModels {
+		if model == AllModels {
 			out[i] = f.ofAll(r)
 			continue
 		}
@@ -125,97 +125,25 @@ func (f figure) name() string {
 	return f.title
 }
 
-// PrintComparison prints the figures of alternatives, and the differences from the first one: the mean over
-// the seeds, and with several seeds the lowest and the highest.
-func PrintComparison(to io.Writer, all []Alternative) error {
-	base := all[0]
-	fmt.Fprintf(to, "Simulated, not measured: %s of each\n\n", seedsOf(base.Runs))
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for i, a := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s, %v, %s device-hours\n", Letter(i), a.Name, a.Runs[0].Scenario,
-			lengthOf(a.Runs[0]), short(a.Runs[0].DeviceHours))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(to)
-	w = tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "MODEL\tFIGURE\tA")
-	for i := range all[1:] {
-		fmt.Fprintf(w, "\t%s\t%s - A", Letter(i+1), Letter(i+1))
-	}
-	fmt.Fprintln(w)
-	for _, model := range RowsOf(all) {
-		for _, f := range figures {
-			from := base.values(f, model)
-			line := []string{model, f.name(), f.over(from)}
-			for _, a := range all[1:] {
-				values := a.values(f, model)
-				line = append(line, f.over(values), f.difference(from, values))
-			}
-			if known := slices.ContainsFunc(line[2:], func(s string) bool { return s != "-" }); known {
-				fmt.Fprintln(w, strings.Join(line, "\t"))
-			}
-		}
-	}
-	return w.Flush()
-}
-
 // RowsOf returns the rows of all alternatives, each once.
 func RowsOf(all []Alternative) (names []string) {
 	for _, a := range all {
 		for _, n := range a.Rows() {
-			if n != allModels && !slices.Contains(names, n) {
+			if n != AllModels && !slices.Contains(names, n) {
 				names = append(names, n)
 			}
 		}
 	}
 	if len(names) > 1 {
-		names = append(names, allModels)
+		names = append(names, AllModels)
 	}
 	return names
-}
-
-// difference formats the differences between the values of two alternatives, seed by seed.
-func (f figure) difference(from, to []*float64) string {
-	var differences []*float64
-	for i := range min(len(from), len(to)) {
-		if from[i] != nil && to[i] != nil {
-			d := *to[i] - *from[i]
-			differences = append(differences, &d)
-		}
-	}
-	d, ok := spreadOf(differences)
-	if !ok {
-		return "-"
-	}
-	text := f.signed(d.Mean)
-	if a, _ := spreadOf(from); a.Mean != 0 && f.signed(d.Mean) != f.signed(0) && !strings.HasSuffix(text, "points") {
-		text += fmt.Sprintf(", %+.1f %%", 100*d.Mean/a.Mean)
-	}
-	if low, high := f.signed(d.Low), f.signed(d.High); low != high {
-		text += fmt.Sprintf(" (%s to %s)", low, high)
-	}
-	return text
-}
-
-// signed formats a difference. One of shares is in percentage points.
-func (f figure) signed(d float64) string {
-	size := f.text(max(d, -d))
-	text := strings.Replace(size, "%", "points", 1)
-	switch {
-	case size == f.text(0):
-		return text
-	case d > 0:
-		return "+" + text
-	}
-	return "-" + text
 }
 
 // PrintSweep prints the figures of the points of a grid, a line for each point and model.
 func PrintSweep(to io.Writer, points []Alternative) error {
 	first := points[0].Runs[0]
-	fmt.Fprintf(to, "Simulated, not measured: %s, %s of each point\n\n", first.Scenario, seedsOf(points[0].Runs))
+	fmt.Fprintf(to, "Simulated, not measured: %s, %s of each point\n\n", first.Scenario, Seeds(points[0].Runs))
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, s := range points[0].Set {
 		fmt.Fprintf(w, "%s\t", s.Key)

@@ -59,7 +59,7 @@ func seconds(f float64) string {
 // several seeds a figure is the mean, followed by the lowest and the highest.
 func PrintTable(to io.Writer, all []Result) error {
 	first := all[0]
-	fmt.Fprintf(to, "Simulated, not measured: %s, %s, %v, %.1f device-hours\n\n", first.Scenario, seedsOf(all),
+	fmt.Fprintf(to, "Simulated, not measured: %s, %s, %v, %.1f device-hours\n\n", first.Scenario, Seeds(all),
 		lengthOf(first), first.DeviceHours)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "MODEL")
@@ -77,8 +77,8 @@ func PrintTable(to io.Writer, all []Result) error {
 	return w.Flush()
 }
 
-// seedsOf returns the seeds of runs: "seed 1" or "seeds 1 to 3".
-func seedsOf(all []Result) string {
+// Seeds returns the seeds of runs: "seed 1" or "seeds 1 to 3".
+func Seeds(all []Result) string {
 	if len(all) > 1 {
 		return fmt.Sprintf("seeds %d to %d", all[0].Seed, all[len(all)-1].Seed)
 	}
