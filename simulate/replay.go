@@ -33,7 +33,8 @@ func NewReplay(record io.Reader) (*Replay, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(first, &r.Header); err != nil || !r.Header.Simulated {
-		return nil, errors.New(`this is no record of a simulation; write one with "troupe simulate SCENARIO --record FILE"`)
+		return nil, errors.New("this is no record of a simulation; write one with " +
+			`"troupe simulate SCENARIO --record FILE"`)
 	}
 	if r.Header.Text == "" {
 		return nil, errors.New("the record lacks the text of its scenario; record it again")
@@ -86,8 +87,8 @@ func (r *Replay) Close() error {
 
 // Error describes both lines in words, and what differs.
 func (d *Difference) Error() string {
-	text := fmt.Sprintf("line %d is the first that differs:\n  recorded: %s\n  replayed: %s", d.Line, inWords(d.Recorded),
-		inWords(d.Replayed))
+	text := fmt.Sprintf("line %d is the first that differs:\n  recorded: %s\n  replayed: %s", d.Line,
+		inWords(d.Recorded), inWords(d.Replayed))
 	if d.Recorded != "" && d.Replayed != "" {
 		text += "\n  different: " + changesOf(d.Recorded, d.Replayed)
 	}

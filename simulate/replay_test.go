@@ -68,7 +68,8 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s and %s: %s\nwant %s", c.a, c.b, got, c.want)
 		}
 	}
-	got := inWords(`{"at":1.500000000,"event":"step","replica":"m-0","entries":[["r1",0,5]],"of":[{"n":"a","x":1}],"e":{}}`)
+	got := inWords(`{"at":1.500000000,"event":"step","replica":"m-0","entries":[["r1",0,5]],` +
+		`"of":[{"n":"a","x":1}],"e":{}}`)
 	if want := "at 1.5 s, step: replica m-0, entries [[r1 0 5]], of a (x 1), e {}"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -17,7 +17,8 @@ func TestSeries(t *testing.T) {
 	d.Times = map[string]StepTimer{"software": linear{fixed: 100 * time.Millisecond}}
 	cfg := Config{Duration: 4 * time.Second, Buckets: 4, Devices: devices(2), Deployments: []Deployment{d}}
 	at := 3750 * time.Millisecond
-	result, _ := simulate(t, cfg, []workload.Request{{At: at, Prompt: 100, Output: 3}, {At: at, Prompt: 100, Output: 3}})
+	one := workload.Request{At: at, Prompt: 100, Output: 3}
+	result, _ := simulate(t, cfg, []workload.Request{one, one})
 	nothing := make([]float64, 5)
 	want := &Series{
 		Seconds: 4.35, BucketSeconds: 1,
@@ -34,8 +35,8 @@ func TestSeries(t *testing.T) {
 	}
 	// Each request has three steps of 100 ms: one for the prompt and the first token, and two for the others.
 	// The first one is within the SLO, and the second waits for 300 ms before its first step.
-	one := 0.5
-	want.Models[0].SLOAttainment[4], want.Models[0].Goodput = &one, []float64{0, 0, 0, 0, 1 / 0.35}
+	half := 0.5
+	want.Models[0].SLOAttainment[4], want.Models[0].Goodput = &half, []float64{0, 0, 0, 0, 1 / 0.35}
 	if got := result.Series; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant\n%+v\n%v", got, want, got.Models[0].SLOAttainment[4])
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"troupe/core/cost"
 	"troupe/engine/llama"
 	"troupe/modelfile"
 	"troupe/simulate"
+	"troupe/simulate/page"
 	"troupe/simulate/scenario"
 )
 
@@ -68,11 +72,17 @@ func (s simulateCommand) Run(c console) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	var out *os.File // is opened first, so that no run is in vain
+	if s.HTML != "" {
+		if out, err = os.Create(s.HTML); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
 	if err := s.runAll(runs, c); err != nil {
 		return err
 	}
-	if s.HTML != "" {
-		if err := s.writePage(runs.alternatives); err != nil {
+	if out != nil {
+		if err := errors.Join(page.Write(out, runs.alternatives, build()), out.Close()); err != nil {
 			return fmt.Errorf("--html: %w", err)
 		}
 	}
@@ -86,11 +96,11 @@ func (s simulateCommand) check() error {
 	case s.Replay != "":
 		return s.checkReplay()
 	case len(s.Scenarios) == 0:
-		return fmt.Errorf("no scenario is given; name a file such as examples/scenarios/two-models.yaml")
+		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml")
 	case s.Seeds < 1 || s.Seeds > 1<<20:
 		return fmt.Errorf("--seeds is %d; simulate at least 1", s.Seeds)
 	case s.Compare && len(s.Sweep) > 0:
-		return fmt.Errorf("--compare and --sweep are both given; leave one of them out")
+		return errors.New("--compare and --sweep are both given; leave one of them out")
 	case s.Compare && len(s.Scenarios) < 2:
 		return fmt.Errorf("--compare needs at least two scenarios, and there is only %s", s.Scenarios[0])
 	case !s.Compare && len(s.Scenarios) > 1:
@@ -98,7 +108,7 @@ func (s simulateCommand) check() error {
 	case s.Series && s.Output != "json":
 		return fmt.Errorf("--series is for -o json, and the output is %s; use --html for plots", s.Output)
 	case s.Record != "" && several:
-		return fmt.Errorf("--record writes one run; leave out --seeds, --compare and --sweep")
+		return errors.New("--record writes one run; leave out --seeds, --compare and --sweep")
 	}
 	return nil
 }
@@ -149,6 +159,9 @@ func (s simulateCommand) read() (*simulatedRuns, error) {
 	points, err := scenario.Grid(s.Sweep)
 	if err != nil {
 		return nil, fmt.Errorf("--sweep: %w", err)
+	}
+	if slices.ContainsFunc(points[0], func(p simulate.Setting) bool { return p.Key == "seed" }) {
+		return nil, errors.New("--sweep seed: all points have the same seeds; use --seeds")
 	}
 	runs := &simulatedRuns{}
 	for _, file := range s.Scenarios {

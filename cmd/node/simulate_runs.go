@@ -19,6 +19,9 @@ type simulatedRuns struct {
 	alternatives []simulate.Alternative
 }
 
+// mostPanels is the largest number of alternatives for which a page has figures over time.
+const mostPanels = 12
+
 // seriesBuckets is the least number of buckets of the figures over time.
 const seriesBuckets = 240
 

@@ -165,8 +165,10 @@ func TestAlternatives(t *testing.T) {
 func TestChangingReplicas(t *testing.T) {
 	a := simulated(t, []string{"m"}, 1, 1)
 	intervals := []simulate.Interval{
-		{Model: "m", Replica: "m-1", State: "loading", From: 5, To: 10}, {Model: "m", Replica: "m-0", State: "serving", To: 20},
-		{Model: "m", Replica: "m-1", State: "serving", From: 10, To: 30}, {Model: "m", Replica: "m-2", State: "serving", From: 20, To: 60},
+		{Model: "m", Replica: "m-1", State: "loading", From: 5, To: 10},
+		{Model: "m", Replica: "m-0", State: "serving", To: 20},
+		{Model: "m", Replica: "m-1", State: "serving", From: 10, To: 30},
+		{Model: "m", Replica: "m-2", State: "serving", From: 20, To: 60},
 	}
 	if lanes, n := lanesOf(intervals); n != 2 || !reflect.DeepEqual(lanes, []int{1, 0, 1, 0}) {
 		t.Errorf("lanes %v of %d", lanes, n)
@@ -176,7 +178,8 @@ func TestChangingReplicas(t *testing.T) {
 	if all := plots(t, page); count(all["Replicas that begin to load, drain or wait"], "path", "line") != 1 {
 		t.Error("no plot of the changes")
 	}
-	if !strings.Contains(page, "m-1 on a&lt;b/gpu-0: loading, 5s to 10s") || !strings.Contains(page, `class="bar c0 other"`) {
+	if !strings.Contains(page, "m-1 on a&lt;b/gpu-0: loading, 5s to 10s") ||
+		!strings.Contains(page, `class="bar c0 other"`) {
 		t.Error("the load is not shown")
 	}
 }

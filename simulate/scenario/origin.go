@@ -36,8 +36,8 @@ func Again(o simulate.Origin, facts FactsOf) (*Scenario, error) {
 				"recorded", err)
 		}
 		if digest != in.Digest {
-			return nil, fmt.Errorf("%s was changed since the record: its digest was %.16s and is %.16s; bring back the "+
-				"file of then", in.Path, in.Digest, digest)
+			return nil, fmt.Errorf("%s was changed since the record: its digest was %.16s and is %.16s; bring back "+
+				"the file of then", in.Path, in.Digest, digest)
 		}
 	}
 	return Parse(o.File, []byte(o.Text), facts, o.Set...)
