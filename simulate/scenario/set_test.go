@@ -75,6 +75,28 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestSetByName sets keys of elements whose names have dots, and refuses names that stand for two elements.
+func TestSetByName(t *testing.T) {
+	source, err := os.ReadFile(shipped + "/shared-device.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dotted := strings.ReplaceAll(string(source), " chat\n", " nightly.b\n")
+	s, err := Parse("x.yaml", []byte(dotted), facts, simulate.Setting{Key: "deployments.nightly.b.replicas", Value: "2"},
+		simulate.Setting{Key: "deployments.nightly.replicas", Value: "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := s.Config.Deployments; d[0].Replicas != 2 || d[1].Replicas != 3 {
+		t.Errorf("%d and %d replicas, want 2 and 3", d[0].Replicas, d[1].Replicas)
+	}
+	twice := strings.ReplaceAll(string(source), "- deployment: nightly\n", "- deployment: chat\n")
+	_, err = Parse("x.yaml", []byte(twice), facts, simulate.Setting{Key: "workload.chat.rate", Value: "2"})
+	if err == nil || !strings.Contains(err.Error(), "there is no key workload.chat.rate") {
+		t.Error(err)
+	}
+}
+
 // TestGrid checks the points of grids, and the errors of those that are none.
 func TestGrid(t *testing.T) {
 	points, err := Grid([]string{"a=1,2", `b=[x,y],{c: 1, d: 2}, "e,f"`})
