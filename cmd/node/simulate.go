@@ -19,7 +19,7 @@ type simulateCommand struct {
 	Scenarios []string `arg:"" optional:"" name:"scenario" placeholder:"FILE" help:"Scenario, a YAML file."`
 	Output    string   `name:"output" short:"o" enum:"table,json,csv" default:"table" help:"table, json or csv."`
 	Seed      *uint64  `name:"seed" placeholder:"N" help:"Seed of the generated requests, instead of the scenario's."`
-	Seeds     int      `name:"seeds" default:"1" placeholder:"N" help:"Simulate N seeds in parallel, from the first on."`
+	Seeds     int      `name:"seeds" default:"1" placeholder:"N" help:"Simulate N seeds in parallel."`
 	Set       []string `name:"set" sep:"none" placeholder:"KEY=VALUE" help:"${simset}"`
 	Compare   bool     `name:"compare" help:"Compare the scenarios with the first one, seed by seed."`
 	Sweep     []string `name:"sweep" sep:"none" placeholder:"KEY=A,B,C" help:"${simsweep}"`
@@ -27,7 +27,7 @@ type simulateCommand struct {
 	Series    bool     `name:"series" help:"Add the figures over time to the JSON."`
 	Record    string   `name:"record" placeholder:"FILE" help:"Write each decision to FILE, as lines of JSON."`
 	Replay    string   `name:"replay" placeholder:"FILE" help:"${simreplay}"`
-	OneByOne  bool     `name:"one-by-one" help:"Run each step by itself. The results are the same, and take longer."`
+	OneByOne  bool     `name:"one-by-one" help:"Run each step by itself; the results are the same."`
 }
 
 func (simulateCommand) Help() string {
@@ -166,7 +166,11 @@ func (s simulateCommand) read() (*simulatedRuns, error) {
 	runs := &simulatedRuns{}
 	for _, file := range s.Scenarios {
 		for _, point := range points {
-			read, err := scenario.Read(file, factsOf, append(set[:len(set):len(set)], point...)...)
+			all := append(set[:len(set):len(set)], point...)
+			read, err := scenario.Read(file, factsOf, all...)
+			if err != nil && len(all) > 0 {
+				err = fmt.Errorf("with %s: %w", nameOf(file, all), err)
+			}
 			if err != nil {
 				return nil, err
 			}

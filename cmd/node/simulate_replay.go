@@ -17,8 +17,8 @@ func (s simulateCommand) checkReplay() error {
 	}
 	if s.Seed != nil || s.Seeds != 1 || len(s.Set)+len(s.Sweep) > 0 || s.Compare || s.HTML != "" || s.Series ||
 		s.Record != "" || s.Output != "table" {
-		return errors.New("--replay only compares decisions, with the seed of the record; leave out all other options " +
-			"but --one-by-one")
+		return errors.New("--replay only compares decisions, with the seed of the record; leave out all other " +
+			"options but --one-by-one")
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (s simulateCommand) replay(c console) error {
 	if err != nil {
 		return fmt.Errorf("--replay %s: %w%s", s.Replay, err, note)
 	}
-	_, err = fmt.Fprintf(c.out, "%s, seed %d, %v: all %d lines of %s are the same again%s\n", result.Scenario, result.Seed,
-		time.Duration(result.Seconds*1e9).Round(time.Second), compared.Decisions(), s.Replay, note)
+	_, err = fmt.Fprintf(c.out, "%s, seed %d, %v: all %d lines of %s are the same again%s\n", result.Scenario,
+		result.Seed, time.Duration(result.Seconds*1e9).Round(time.Second), compared.Decisions(), s.Replay, note)
 	return err
 }

@@ -38,8 +38,9 @@ func simulated(t *testing.T, names []string, devices, seeds int) simulate.Altern
 	out := simulate.Alternative{Name: "file.yaml"}
 	for seed := range seeds {
 		cfg.Seed = uint64(seed)
-		result, err := simulate.Run(cfg, workload.Load{Length: cfg.Duration, Rate: 4, Models: workload.Names{List: names},
-			Prompt: workload.Lengths{Fixed: 100}, Output: workload.Lengths{Exponential: 20}}.Requests(cfg.Seed))
+		load := workload.Load{Length: cfg.Duration, Rate: 4, Models: workload.Names{List: names},
+			Prompt: workload.Lengths{Fixed: 100}, Output: workload.Lengths{Exponential: 20}}
+		result, err := simulate.Run(cfg, load.Requests(cfg.Seed))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,8 @@ func TestSetByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	dotted := strings.ReplaceAll(string(source), " chat\n", " nightly.b\n")
-	s, err := Parse("x.yaml", []byte(dotted), facts, simulate.Setting{Key: "deployments.nightly.b.replicas", Value: "2"},
+	s, err := Parse("x.yaml", []byte(dotted), facts,
+		simulate.Setting{Key: "deployments.nightly.b.replicas", Value: "2"},
 		simulate.Setting{Key: "deployments.nightly.replicas", Value: "3"})
 	if err != nil {
 		t.Fatal(err)
