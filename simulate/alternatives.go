@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -82,18 +83,33 @@ func (f figure) ofAll(r Result) *float64 {
 	return &sum
 }
 
-// Titles returns the names of all figures.
-func Titles() (names []string) {
+// shown returns the figures that tables of alternatives have: those that are known of some model.
+func shown(all []Alternative) (known []figure) {
 	for _, f := range figures {
+		if slices.ContainsFunc(all, func(a Alternative) bool {
+			return slices.ContainsFunc(a.Rows(), func(row string) bool {
+				_, ok := spreadOf(a.values(f, row))
+				return ok
+			})
+		}) {
+			known = append(known, f)
+		}
+	}
+	return known
+}
+
+// Titles returns the names of the figures that tables of alternatives have.
+func Titles(all []Alternative) (names []string) {
+	for _, f := range shown(all) {
 		names = append(names, f.name())
 	}
 	return names
 }
 
-// Cells returns all figures of a row as text, in the order of Titles.
-func (a Alternative) Cells(row string) (cells []string) {
-	for _, f := range figures {
-		cells = append(cells, f.over(a.values(f, row)))
+// Cells returns the figures of a row as text, in the order of Titles.
+func (a Alternative) Cells(all []Alternative, row string) (cells []string) {
+	for _, f := range shown(all) {
+		cells = append(cells, f.spread(a.values(f, row)))
 	}
 	return cells
 }
@@ -106,7 +122,7 @@ func (a Alternative) Figure(key, row string) (s Spread, text string, known bool)
 	}
 	values := a.values(figures[at], row)
 	s, known = spreadOf(values)
-	return s, figures[at].over(values), known
+	return s, figures[at].spread(values), known
 }
 
 // Letter returns what an alternative is called in comparisons: A, B and so on.
@@ -117,10 +133,13 @@ func Letter(i int) string {
 	return string(rune('A' + i))
 }
 
-// name returns the title of a figure without the titles beside it.
+// name returns the title of a figure without those beside it: "TTFT P99" for P99.
 func (f figure) name() string {
-	if strings.HasPrefix(f.title, "P99") {
-		return strings.ToUpper(f.key[:4]) + " " + f.title
+	for _, other := range figures {
+		if other.title == f.title && other.key != f.key {
+			of, _, _ := strings.Cut(f.key, "_")
+			return strings.ToUpper(of) + " " + f.title
+		}
 	}
 	return f.title
 }
@@ -149,7 +168,7 @@ func PrintSweep(to io.Writer, points []Alternative) error {
 		fmt.Fprintf(w, "%s\t", s.Key)
 	}
 	fmt.Fprint(w, "MODEL")
-	for _, f := range figures {
+	for _, f := range shown(points) {
 		fmt.Fprint(w, "\t", f.title)
 	}
 	fmt.Fprintln(w)
@@ -158,7 +177,7 @@ func PrintSweep(to io.Writer, points []Alternative) error {
 			for _, s := range p.Set {
 				fmt.Fprintf(w, "%s\t", s.Value)
 			}
-			fmt.Fprintln(w, model+"\t"+strings.Join(p.Cells(model), "\t"))
+			fmt.Fprintln(w, model+"\t"+strings.Join(p.Cells(points, model), "\t"))
 		}
 	}
 	return w.Flush()
@@ -167,23 +186,28 @@ func PrintSweep(to io.Writer, points []Alternative) error {
 // PrintAlternativesCSV prints alternatives as CSV, a line for each alternative, seed and model.
 func PrintAlternativesCSV(to io.Writer, all []Alternative) error {
 	w := csv.NewWriter(to)
-	header := []string{"origin", "alternative"}
-	for _, s := range all[0].Set {
-		header = append(header, s.Key)
-	}
-	if err := w.Write(append(header, csvHeader()...)); err != nil {
-		return err
-	}
-	for _, a := range all {
-		row := []string{"simulated", a.Name}
+	for i, a := range all {
+		name, value := []string{"alternative"}, []string{a.Name}
 		for _, s := range a.Set {
-			row = append(row, s.Value)
+			name, value = append(name, s.Key), append(value, s.Value)
 		}
-		for _, r := range a.Runs {
-			for _, m := range r.Models {
-				if err := w.Write(append(row[:len(row):len(row)], csvRow(r, m)...)); err != nil {
-					return err
+		var alone bytes.Buffer
+		if err := PrintCSV(&alone, a.Runs); err != nil {
+			return err
+		}
+		lines, err := csv.NewReader(&alone).ReadAll()
+		if err != nil {
+			return err
+		}
+		for j, line := range lines {
+			before := value
+			if j == 0 {
+				if before = name; i > 0 {
+					continue
 				}
+			}
+			if err := w.Write(slices.Insert(line, 1, before...)); err != nil {
+				return err
 			}
 		}
 	}

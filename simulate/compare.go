@@ -29,12 +29,12 @@ func PrintComparison(to io.Writer, all []Alternative) error {
 	}
 	fmt.Fprintln(w)
 	for _, model := range RowsOf(all) {
-		for _, f := range figures {
+		for _, f := range shown(all) {
 			from := base.values(f, model)
-			line := []string{model, f.name(), f.over(from)}
+			line := []string{model, f.name(), f.spread(from)}
 			for _, a := range all[1:] {
 				values := a.values(f, model)
-				line = append(line, f.over(values), f.difference(from, values))
+				line = append(line, f.spread(values), f.difference(from, values))
 			}
 			if known := slices.ContainsFunc(line[2:], func(s string) bool { return s != "-" }); known {
 				fmt.Fprintln(w, strings.Join(line, "\t"))

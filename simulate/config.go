@@ -64,12 +64,3 @@ type SLO struct {
 func (s SLO) met(ttft, tpot time.Duration) bool {
 	return (s.TTFT == 0 || ttft <= s.TTFT) && (s.TPOT == 0 || tpot <= s.TPOT)
 }
-
-// Setting is a key of a scenario with the value that it has instead of the one in the file.
-type Setting struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-}
-
-// String returns "key=value".
-func (s Setting) String() string { return s.Key + "=" + s.Value }

@@ -37,3 +37,12 @@ func (h Header) line() ([]byte, error) {
 	err := e.Encode(h)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
+
+// Setting is a key of a scenario with the value that it has instead of the one in the file.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// String returns "key=value".
+func (s Setting) String() string { return s.Key + "=" + s.Value }

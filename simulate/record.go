@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"bufio"
-	"bytes"
 	"strconv"
 	"time"
 
@@ -33,7 +32,7 @@ func (w *recorder) open(cfg Config) {
 	}
 	w.out, w.runs = bufio.NewWriterSize(cfg.Record, 1<<16), make(map[*replica]*run)
 	line, err := Header{true, cfg.Name, cfg.Seed, cfg.Origin}.line()
-	w.line, w.err = bytes.TrimSuffix(line, []byte("}")), err
+	w.line, w.err = line[:max(0, len(line)-1)], err // without the brace, which end adds
 	w.end()
 }
 

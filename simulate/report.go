@@ -66,90 +66,48 @@ func PrintTable(to io.Writer, all []Result) error {
 	for _, f := range figures {
 		fmt.Fprint(w, "\t", f.title)
 	}
-	runs := Alternative{Runs: all}
-	for _, m := range first.Models {
+	for i, m := range first.Models {
 		fmt.Fprint(w, "\n", m.Model)
 		for _, f := range figures {
-			fmt.Fprint(w, "\t", f.over(runs.values(f, m.Model)))
+			fmt.Fprint(w, "\t", f.over(all, i))
 		}
 	}
 	fmt.Fprintln(w)
 	return w.Flush()
 }
 
-// Seeds returns the seeds of runs: "seed 1" or "seeds 1 to 3".
-func Seeds(all []Result) string {
-	if len(all) > 1 {
-		return fmt.Sprintf("seeds %d to %d", all[0].Seed, all[len(all)-1].Seed)
+// over formats the figure of a model over all results.
+func (f figure) over(all []Result, model int) string {
+	values := make([]*float64, len(all))
+	for i, r := range all {
+		values[i] = f.of(r.Models[model])
 	}
-	return fmt.Sprint("seed ", all[0].Seed)
-}
-
-func lengthOf(r Result) time.Duration { return time.Duration(r.Seconds * 1e9).Round(time.Second) }
-
-// Spread is how the values of a figure are spread over seeds.
-type Spread struct{ Mean, Low, High float64 }
-
-// spreadOf returns the spread of the values that are known. It reports false if none is.
-func spreadOf(values []*float64) (s Spread, known bool) {
-	n := 0
-	for _, v := range values {
-		if v == nil {
-			continue
-		}
-		if n++; n == 1 {
-			s.Low, s.High = *v, *v
-		}
-		s.Mean, s.Low, s.High = s.Mean+*v, min(s.Low, *v), max(s.High, *v)
-	}
-	s.Mean /= float64(max(1, n))
-	return s, n > 0
-}
-
-// over formats the values of a figure, one for each seed.
-func (f figure) over(values []*float64) string {
-	s, known := spreadOf(values)
-	low, high := f.text(s.Low), f.text(s.High)
-	switch {
-	case !known:
-		return "-"
-	case low == high:
-		return f.text(s.Mean)
-	}
-	return fmt.Sprintf("%s (%s-%s)", f.text(s.Mean), low, high)
+	return f.spread(values)
 }
 
 // PrintCSV prints results as CSV, a line for each seed and model.
 func PrintCSV(to io.Writer, all []Result) error {
 	w := csv.NewWriter(to)
-	if err := w.Write(append([]string{"origin"}, csvHeader()...)); err != nil {
+	header := []string{"origin", "scenario", "seed", "seconds", "model"}
+	for _, f := range figures {
+		header = append(header, f.key)
+	}
+	if err := w.Write(header); err != nil {
 		return err
 	}
 	for _, r := range all {
 		for _, m := range r.Models {
-			if err := w.Write(append([]string{"simulated"}, csvRow(r, m)...)); err != nil {
+			row := []string{"simulated", r.Scenario, fmt.Sprint(r.Seed), number(&r.Seconds), m.Model}
+			for _, f := range figures {
+				row = append(row, number(f.of(m)))
+			}
+			if err := w.Write(row); err != nil {
 				return err
 			}
 		}
 	}
 	w.Flush()
 	return w.Error()
-}
-
-func csvHeader() []string {
-	header := []string{"scenario", "seed", "seconds", "model"}
-	for _, f := range figures {
-		header = append(header, f.key)
-	}
-	return header
-}
-
-func csvRow(r Result, m ModelResult) []string {
-	row := []string{r.Scenario, fmt.Sprint(r.Seed), number(&r.Seconds), m.Model}
-	for _, f := range figures {
-		row = append(row, number(f.of(m)))
-	}
-	return row
 }
 
 // number formats a figure; an unknown one is empty.

@@ -16,6 +16,7 @@ type series struct {
 	models    map[*model]*modelCounts
 	busy      map[*device]map[*model]*counts // nanoseconds in which steps ran
 	replicas  map[*replica]*replicaCounts
+	order     []*replica // of replicas, as they were first seen
 	intervals map[*device][]interval
 }
 
@@ -33,6 +34,7 @@ type modelCounts struct {
 
 // replicaCounts is what was last seen of a replica.
 type replicaCounts struct {
+	machine          *core.Machine
 	running          int64 // sequences
 	since            time.Time
 	computed, cached uint64
@@ -147,7 +149,7 @@ func (c *series) seen(r *replica) *replicaCounts {
 	n := c.replicas[r]
 	if n == nil {
 		n = &replicaCounts{since: epoch, stateSince: epoch}
-		c.replicas[r] = n
+		c.replicas[r], c.order = n, append(c.order, r)
 	}
 	return n
 }
@@ -158,6 +160,9 @@ func (c *series) observe(r *replica, now time.Time) {
 		return
 	}
 	seen, s := c.seen(r), r.machine.Status()
+	if seen.machine != r.machine { // it was started again
+		seen.machine, seen.computed, seen.cached = r.machine, 0, 0
+	}
 	if seen.state != s.State {
 		c.endInterval(r, seen, now)
 		seen.state, seen.stateSince = s.State, now
@@ -172,6 +177,17 @@ func (c *series) observe(r *replica, now time.Time) {
 		c.add(&m.cached, now, int64(t.TokensCached)-int64(seen.cached))
 		seen.computed, seen.cached = t.TokensIn, t.TokensCached
 	}
+}
+
+// gone ends what is counted of a replica.
+func (c *series) gone(r *replica, now time.Time) {
+	if c.width == 0 {
+		return
+	}
+	seen := c.seen(r)
+	c.endInterval(r, seen, now)
+	c.spread(&c.of(r.model).running, seen.since, now, seen.running)
+	seen.state, seen.running = core.Created, 0
 }
 
 // endInterval notes the interval in which a replica was in the state that it leaves.
@@ -189,7 +205,8 @@ func (c *series) stepBegan(r *replica, now time.Time) {
 	}
 }
 
-// stepsEnded counts the time of the step that ends now, with the steady ones before it.
+// stepsEnded counts the time of the step that ends now, with the steady ones before it. The next one begins
+// now, or when stepBegan says so.
 func (c *series) stepsEnded(r *replica, now time.Time) {
 	if c.width == 0 {
 		return
@@ -203,5 +220,7 @@ func (c *series) stepsEnded(r *replica, now time.Time) {
 		c.busy[r.device][r.model] = busy
 		c.columns = append(c.columns, busy)
 	}
-	c.spread(busy, c.seen(r).began, now, 1)
+	seen := c.seen(r)
+	c.spread(busy, seen.began, now, 1)
+	seen.began = now
 }

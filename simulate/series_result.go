@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	core "troupe/core/replica"
@@ -43,7 +45,7 @@ type Busy struct {
 }
 
 // Interval is a time in which a replica on a device was in one state of core/replica, in seconds from
-// the beginning of the run. Intervals are in the order of their ends.
+// the beginning of the run. Intervals are in the order of their begins.
 type Interval struct {
 	Model   string  `json:"model"`
 	Replica string  `json:"replica"`
@@ -59,10 +61,8 @@ func (c *series) result(s *simulation, length time.Duration) *Series {
 	}
 	end := epoch.Add(length)
 	c.bucket(end.Add(-1)) // the buckets get their final length
-	for _, r := range s.replicas {
-		seen := c.seen(r)
-		c.spread(&c.of(r.model).running, seen.since, end, seen.running)
-		c.endInterval(r, seen, end)
+	for _, r := range c.order {
+		c.gone(r, end)
 	}
 	out := &Series{Seconds: length.Seconds(), BucketSeconds: c.width.Seconds()}
 	buckets := int((length + c.width - 1) / c.width)
@@ -90,6 +90,9 @@ func (c *series) deviceSeries(s *simulation, d *device, lengths []float64, servi
 			out.Busy = append(out.Busy, Busy{deployment.Name, busy.means(lengths)})
 		}
 	}
+	slices.SortStableFunc(c.intervals[d], func(a, b interval) int {
+		return cmp.Or(a.from.Compare(b.from), cmp.Compare(a.replica.name, b.replica.name), a.to.Compare(b.to))
+	})
 	for _, i := range c.intervals[d] {
 		model := i.replica.model.Name
 		out.Intervals = append(out.Intervals, Interval{Model: model, Replica: i.replica.name, State: i.state.String(),

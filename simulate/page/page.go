@@ -69,7 +69,7 @@ func Write(to io.Writer, all []simulate.Alternative, program string) error {
 		}
 	}
 	first := all[0].Runs[0]
-	v := view{Title: first.Scenario + ": simulated", Program: program, Titles: simulate.Titles(),
+	v := view{Title: first.Scenario + ": simulated", Program: program, Titles: simulate.Titles(all),
 		Subtitle: simulate.Seeds(all[0].Runs) + ", " + duration(first.Seconds) + " of virtual time",
 		Several:  len(all) > 1}
 	if len(all) > 1 {
@@ -85,7 +85,7 @@ func Write(to io.Writer, all []simulate.Alternative, program string) error {
 			v.Columns = append(v.Columns, p.column(i))
 		}
 		for _, model := range a.Rows() {
-			v.Rows = append(v.Rows, row{p.labels[i], model, a.Cells(model)})
+			v.Rows = append(v.Rows, row{p.labels[i], model, a.Cells(all, model)})
 		}
 	}
 	if len(v.Columns) == 0 {

@@ -57,7 +57,7 @@ func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (
 	if err := f.checkTimes(reflect.ValueOf(f), ""); err != nil {
 		return nil, err
 	}
-	s := &Scenario{file: f, facts: facts, set: set}
+	s := &Scenario{file: f, facts: facts}
 	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload} {
 		if err := part(f); err != nil {
 			return nil, err
@@ -66,6 +66,7 @@ func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (
 	if err := s.Config.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	s.set = set
 	return s, nil
 }
 
