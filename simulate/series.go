@@ -72,6 +72,14 @@ func (c *series) of(m *model) *modelCounts {
 	return n
 }
 
+// atLeast returns a time, or the beginning of virtual time if that is later: what is before counts nothing.
+func atLeast(at time.Time) time.Time {
+	if at.Before(epoch) {
+		return epoch
+	}
+	return at
+}
+
 // bucket returns the bucket of a time. Buckets are made longer if there would be too many.
 func (c *series) bucket(at time.Time) int {
 	for int(since(at)/c.width) >= c.most {
@@ -159,6 +167,7 @@ func (c *series) observe(r *replica, now time.Time) {
 	if c.width == 0 {
 		return
 	}
+	now = atLeast(now)
 	seen, s := c.seen(r), r.machine.Status()
 	if seen.machine != r.machine { // it was started again
 		seen.machine, seen.computed, seen.cached = r.machine, 0, 0
@@ -184,6 +193,7 @@ func (c *series) gone(r *replica, now time.Time) {
 	if c.width == 0 {
 		return
 	}
+	now = atLeast(now)
 	seen := c.seen(r)
 	c.endInterval(r, seen, now)
 	c.spread(&c.of(r.model).running, seen.since, now, seen.running)
@@ -201,7 +211,7 @@ func (c *series) endInterval(r *replica, seen *replicaCounts, now time.Time) {
 // stepBegan notes when the step in flight began.
 func (c *series) stepBegan(r *replica, now time.Time) {
 	if c.width > 0 {
-		c.seen(r).began = now
+		c.seen(r).began = atLeast(now)
 	}
 }
 

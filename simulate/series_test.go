@@ -42,6 +42,29 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// TestSeriesBeforeTheBeginning checks that what is before the beginning of virtual time counts nothing.
+func TestSeriesBeforeTheBeginning(t *testing.T) {
+	cfg := Config{Duration: 4 * time.Second, Buckets: 4, Devices: devices(1),
+		Deployments: []Deployment{deployment("m", 1)}}
+	s, err := start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.series = series{}
+	s.series.open(s)
+	r, before := s.replicas[0], epoch.Add(-time.Minute)
+	s.series.observe(r, before)
+	s.series.stepBegan(r, before)
+	s.series.stepsEnded(r, epoch.Add(time.Second))
+	s.series.gone(r, epoch.Add(2*time.Second))
+	got := s.series.result(s, cfg.Duration).Devices[0]
+	want := DeviceSeries{Device: "a/gpu-0", Busy: []Busy{{"m", []float64{1, 0, 0, 0}}},
+		Intervals: []Interval{{Model: "m", Replica: "m-0", State: "serving", From: 0, To: 2}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
 // TestSeriesAddUp checks that the series of a busy run add up to its result, also if the run lasts so long
 // that buckets are joined.
 func TestSeriesAddUp(t *testing.T) {
