@@ -76,6 +76,9 @@ func simulate(t interface {
 	t.Helper()
 	var record bytes.Buffer
 	cfg.Record, cfg.KVReserve = &record, 0.3
+	if cfg.Buckets == 0 {
+		cfg.Buckets = 7
+	}
 	result, err := Run(cfg, of(all))
 	if err != nil {
 		t.Fatal(err)

@@ -25,13 +25,13 @@ func (p *page) deviceHours(i int) figurePlot {
 	d.begin(top+float64(len(run.Models))*(height+rowGap)+bottom, "Device-hours")
 	end := top + float64(len(run.Models))*(height+rowGap)
 	for j, v := range marks {
-		text := hours.text(v)
+		text, class := hours.text(v), "middle"
 		if j == len(marks)-1 {
-			text = hours.written(v)
+			text, class = hours.written(v), "end"
 		}
 		at := num(nameWidth + x.at(v))
 		d.put(`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/>`, at, at, num(top), num(end))
-		d.put(`<text class="middle" x="%s" y="%s">%s</text>`, at, num(end+14), text)
+		d.put(`<text class="%s" x="%s" y="%s">%s</text>`, class, at, num(end+14), text)
 	}
 	d.put(`<text class="middle label" x="%s" y="%s">device-hours</text>`, num(nameWidth+x.size/2), num(end+30))
 	for j, m := range run.Models {

@@ -166,20 +166,29 @@ func TestAlternatives(t *testing.T) {
 func TestChangingReplicas(t *testing.T) {
 	a := simulated(t, []string{"m"}, 1, 1)
 	intervals := []simulate.Interval{
-		{Model: "m", Replica: "m-1", State: "loading", From: 5, To: 10},
+		{Model: "m", Replica: "m-1", State: "loading", From: 5, To: 8},
+		{Model: "m", Replica: "m-1", State: "starting", From: 8, To: 10},
 		{Model: "m", Replica: "m-0", State: "serving", To: 20},
 		{Model: "m", Replica: "m-1", State: "serving", From: 10, To: 30},
 		{Model: "m", Replica: "m-2", State: "serving", From: 20, To: 60},
 	}
-	if lanes, n := lanesOf(intervals); n != 2 || !reflect.DeepEqual(lanes, []int{1, 0, 1, 0}) {
+	if lanes, n := lanesOf(intervals); n != 2 || !reflect.DeepEqual(lanes, []int{1, 1, 0, 1, 0}) {
 		t.Errorf("lanes %v of %d", lanes, n)
 	}
-	a.Runs[0].Series.Devices[0].Intervals = intervals
+	s := a.Runs[0].Series
+	s.Devices[0].Intervals = intervals
+	begun := 0.0
+	for _, n := range changes(s, s.Models[0]) {
+		begun += *n
+	}
+	if begun != 1 {
+		t.Errorf("%v changes, want 1: a replica that loads and starts", begun)
+	}
 	page := written(t, a)
 	if all := plots(t, page); count(all["Replicas that begin to load, drain or wait"], "path", "line") != 1 {
 		t.Error("no plot of the changes")
 	}
-	if !strings.Contains(page, "m-1 on a&lt;b/gpu-0: loading, 5s to 10s") ||
+	if !strings.Contains(page, "m-1 on a&lt;b/gpu-0: loading, 5s to 8s") ||
 		!strings.Contains(page, `class="bar c0 other"`) {
 		t.Error("the load is not shown")
 	}

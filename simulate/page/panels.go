@@ -42,16 +42,20 @@ func arrivals(s *simulate.Series, m simulate.ModelSeries) []*float64 {
 	return known(rates)
 }
 
-// changes returns how often replicas of a model left the state in which they serve, or began another one. It
-// returns nothing for a model whose replicas only serve.
+// changes returns how often replicas of a model began to be in other states than serving. It returns nothing
+// for a model whose replicas only serve.
 func changes(s *simulate.Series, m simulate.ModelSeries) []*float64 {
 	counts, some := make([]float64, len(m.Arrivals)), false
 	for _, d := range s.Devices {
+		until := make(map[string]float64) // end of the last other state, by replica
 		for _, i := range d.Intervals {
-			if i.Model == m.Model && i.State != "serving" {
-				counts[min(int(i.From/s.BucketSeconds), len(counts)-1)]++
-				some = true
+			if i.Model != m.Model || i.State == "serving" {
+				continue
 			}
+			if last, ok := until[i.Replica]; !ok || last < i.From {
+				counts[min(int(i.From/s.BucketSeconds), len(counts)-1)]++
+			}
+			until[i.Replica], some = i.To, true
 		}
 	}
 	if !some {

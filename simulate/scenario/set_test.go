@@ -64,7 +64,7 @@ func TestSet(t *testing.T) {
 		{"models[0].steps.large.form=max", "the nearest is models[0].steps.small.form"},
 		{"deployments.chat.replicas=many", "deployments.chat.replicas cannot be many: this must be a whole number"},
 		{"deployments.chat.slo.ttft=soon", `deployments[0].slo.ttft is "soon"; write a duration`},
-		{"deployments.chat.replicas=0", "deployments[0].replicas is 0; write a number from 1 to 1000"},
+		{"deployments.chat.max_sequences=0", "deployments[0].max_sequences is 0; write a number from 1 to 4096"},
 		{"workload.nightly.output={mean: 3}", "unknown field"},
 	} {
 		key, value, _ := strings.Cut(c.setting, "=")
