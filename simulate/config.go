@@ -26,7 +26,9 @@ type Config struct {
 	Faults      []Fault // in the order of their times
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
 	StepByStep bool
+	Origin     Origin                   // for the record
 	Record     io.Writer                // receives each decision as a line of JSON; nil: none is recorded
+	Buckets    int                      // of Result.Series, which has up to twice as many; 0: there is none
 	Progress   func(done time.Duration) // called now and then with the simulated time; nil: it is not
 }
 

@@ -55,6 +55,17 @@
 // A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
 // computed again, but for the blocks that another replica has.
 //
+// # Results
+//
+// A Result has the figures of the whole run, and with Config.Buckets a Series: figures over time, and the
+// intervals in which each replica was in one state. The state is the one of the replica's machine, and is
+// looked at after each of its events. Alternatives are results of several scenarios with the same seeds.
+//
+// # Records
+//
+// Config.Record receives each decision as a line of JSON, after a Header with the scenario. A Replay compares
+// a run with such a record.
+//
 // # What is left out
 //
 // Messages take no time and are not lost. All requests come in at one router, which is never lost, nor are the

@@ -128,7 +128,10 @@ func (m *model) serves(r *replica) {
 }
 
 // retire keeps what a replica that has ended has counted.
-func (m *model) retire(r *replica) { m.totals.add(r) }
+func (m *model) retire(r *replica) {
+	m.totals.add(r)
+	m.sim.series.gone(r, m.sim.key.at)
+}
 
 func (t *totals) add(r *replica) {
 	s := r.machine.Status()

@@ -34,9 +34,8 @@ func (w *recorder) open(cfg Config) {
 		return
 	}
 	w.out, w.runs = bufio.NewWriterSize(cfg.Record, 1<<16), make(map[*replica]*run)
-	w.line = append(w.line[:0], `{"simulated":true`...)
-	w.text("scenario", cfg.Name)
-	w.number("seed", int(cfg.Seed))
+	line, err := Header{true, cfg.Name, cfg.Seed, cfg.Origin}.line()
+	w.line, w.err = line[:max(0, len(line)-1)], err // without the brace, which end adds
 	w.end()
 }
 

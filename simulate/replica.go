@@ -59,6 +59,7 @@ func (r *replica) handle(k key) {
 	switch k.kind {
 	case stepEnds:
 		r.sync(k)
+		r.sim.series.stepsEnded(r, k.at)
 		r.stepEnd, r.ends = time.Time{}, nil
 		r.perform(r.machine.StepDone(r.step.Step, r.sample(), nil, k.at), k.at)
 	default:
@@ -145,6 +146,7 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		}
 	}
 	r.machine.Recycle(effects)
+	r.sim.series.observe(r, now)
 }
 
 // setTimer sets a timer. That of the announcements is set by announce, and the device asks for reports on the KV
@@ -179,6 +181,7 @@ func (r *replica) runStep(e core.RunStep, now time.Time) {
 	r.step, r.work = e, workOf(e.Entries)
 	r.stepEnd = now.Add(r.took(r.work) + r.hangs)
 	r.hangs = 0
+	r.sim.series.stepBegan(r, now)
 	r.sim.record.step(r, before, now)
 }
 

@@ -77,12 +77,8 @@ func seconds(f float64) string {
 // several seeds a figure is the mean, followed by the lowest and the highest.
 func PrintTable(to io.Writer, all []Result) error {
 	first := all[0]
-	seeds := fmt.Sprint("seed ", first.Seed)
-	if len(all) > 1 {
-		seeds = fmt.Sprintf("seeds %d to %d", first.Seed, all[len(all)-1].Seed)
-	}
-	fmt.Fprintf(to, "Simulated, not measured: %s, %s, %v, %.1f device-hours\n\n", first.Scenario, seeds,
-		time.Duration(first.Seconds*1e9).Round(time.Second), first.DeviceHours)
+	fmt.Fprintf(to, "Simulated, not measured: %s, %s, %v, %.1f device-hours\n\n", first.Scenario, Seeds(all),
+		lengthOf(first), first.DeviceHours)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "MODEL")
 	columns := columnsOf(all)
@@ -118,25 +114,11 @@ func columnsOf(all []Result) (columns []figure) {
 
 // over formats the figure of a model over all results.
 func (f figure) over(all []Result, model int) string {
-	var sum, low, high float64
-	n := 0
-	for _, r := range all {
-		v := f.of(r.Models[model])
-		if v == nil {
-			continue
-		}
-		if n++; n == 1 {
-			low, high = *v, *v
-		}
-		sum, low, high = sum+*v, min(low, *v), max(high, *v)
+	values := make([]*float64, len(all))
+	for i, r := range all {
+		values[i] = f.of(r.Models[model])
 	}
-	switch {
-	case n == 0:
-		return "-"
-	case len(all) == 1:
-		return f.text(sum)
-	}
-	return fmt.Sprintf("%s (%s-%s)", f.text(sum/float64(n)), f.text(low), f.text(high))
+	return f.spread(values)
 }
 
 // PrintCSV prints results as CSV, a line for each seed and model.

@@ -57,9 +57,11 @@ func (q *request) finished(r *replica, now time.Time) {
 	}
 	m.finished++
 	m.outputTokens += q.emitted
-	if m.SLO.met(ttft, tpot) {
+	met := m.SLO.met(ttft, tpot)
+	if met {
 		m.met++
 	}
+	m.sim.series.ended(m, met, now)
 	q.perform(q.machine.Emitted(session.Tokens{From: r.session(), Count: q.emitted, Finished: true}, now))
 	m.sim.record.finish(now, r, q.id, q)
 	m.sim.ended(q)

@@ -17,6 +17,7 @@ type Result struct {
 	Devices     int           `json:"devices"`
 	DeviceHours float64       `json:"device_hours"` // of the devices while replicas hold them
 	Models      []ModelResult `json:"models"`
+	Series      *Series       `json:"series,omitempty"` // nil if Config.Buckets is 0
 }
 
 // ModelResult is what a simulation gave for a model. A figure without any request is nil.
@@ -76,6 +77,7 @@ func (s *simulation) result() Result {
 		out.Steps += m.Steps
 		out.Models = append(out.Models, m)
 	}
+	out.Series = s.series.result(s, span)
 	return out
 }
 

@@ -53,6 +53,7 @@ type simulation struct {
 	mail      []message // to replicas, in order
 	changed   []*replica
 	record    recorder
+	series    series
 	reported  time.Time // last call of Progress
 	last      time.Time // end of the last request
 }
@@ -84,7 +85,9 @@ func Run(cfg Config, requests workload.Source) (Result, error) {
 			return Result{}, fmt.Errorf("request %d arrives at %v, before the one ahead of it; sort the requests "+
 				"by time", s.arrived, r.At)
 		}
-		s.runUntil(k)
+		if s.runUntil(k); s.record.err != nil {
+			break
+		}
 		s.begin(k)
 		if err := s.arrive(r); err != nil {
 			return Result{}, err
@@ -189,6 +192,7 @@ func (s *simulation) arrive(r workload.Request) error {
 	q.tokens = promptOf(r, q.number)
 	m.requests++
 	m.promptTokens += q.prompt
+	s.series.arrived(m, s.key.at)
 	s.requests[id] = q
 	q.perform(q.machine.Start(0, "", s.key.at))
 	return nil
@@ -215,6 +219,7 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 // refused ends a request that was refused or interrupted for good.
 func (s *simulation) refused(q *request, why string) {
 	q.model.refused++
+	s.series.ended(q.model, false, s.key.at)
 	s.record.refuse(s.key.at, q.id, why)
 	s.ended(q)
 }

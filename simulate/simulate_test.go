@@ -76,6 +76,9 @@ func simulate(t interface {
 	t.Helper()
 	var record bytes.Buffer
 	cfg.Record, cfg.KVReserve = &record, 0.3
+	if cfg.Buckets == 0 {
+		cfg.Buckets = 7
+	}
 	result, err := Run(cfg, of(all))
 	if err != nil {
 		t.Fatal(err)
@@ -99,10 +102,12 @@ func TestRequestsAreServed(t *testing.T) {
 const grid = 50 * time.Millisecond
 
 // TestStepsAtOnce checks that steady steps at once and one by one give the same bytes of the record and
-// the same result.
+// the same result, with its series.
 func TestStepsAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Duration: time.Hour, Devices: devices(rapid.IntRange(1, 3).Draw(t, "devices"))}
+		cfg := Config{Devices: devices(rapid.IntRange(1, 3).Draw(t, "devices"))}
+		cfg.Duration = rapid.SampledFrom([]time.Duration{5 * time.Second, time.Hour}).Draw(t, "duration")
+		cfg.Buckets = rapid.IntRange(1, 30).Draw(t, "buckets")
 		ties := rapid.Bool().Draw(t, "ties") // all events are at multiples of 50 ms
 		models := []string{"m", "n"}[:rapid.IntRange(1, 2).Draw(t, "models")]
 		for _, name := range models {

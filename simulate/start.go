@@ -63,6 +63,7 @@ func start(cfg Config) (*simulation, error) {
 	s.copies = copies{sim: s}
 	s.copies.index = s.register(&s.copies)
 	s.record.open(cfg)
+	s.series.open(s)
 	for _, d := range cfg.Devices {
 		out := newDevice(d, s)
 		s.devices = append(s.devices, out)

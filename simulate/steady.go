@@ -154,6 +154,7 @@ func (r *replica) runSteady(steps int) {
 	r.ends = r.ends[steps:]
 	r.stepEnd = r.ends[0]
 	r.sim.record.steady(r, steps)
+	r.sim.series.stepsEnded(r, now)
 }
 
 // since returns the virtual time since the beginning.

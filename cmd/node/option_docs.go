@@ -194,6 +194,10 @@ func helpVars() kong.Vars {
 		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",
 		"reportmodels": "YAML file with models to report on instead of a cluster: their devices, and speeds or shares.",
 
+		"simset":    "Use VALUE for a key of the scenario, such as deployments.chat.replicas. Repeatable.",
+		"simsweep":  "Simulate each of the values of a key. Repeatable, for a grid.",
+		"simreplay": "Make the run of a record again, and check that each decision is the same.",
+
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster,
 		"drain": defaultDrain, "grace": defaultGrace.String(),
 		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes),

@@ -1,35 +1,40 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
-	"time"
+	"slices"
+	"strings"
 
 	"troupe/core/cost"
 	"troupe/engine/llama"
 	"troupe/modelfile"
 	"troupe/simulate"
+	"troupe/simulate/page"
 	"troupe/simulate/scenario"
 )
 
 type simulateCommand struct {
-	Scenario string  `arg:"" name:"scenario" placeholder:"FILE" help:"Scenario, a YAML file."`
-	Output   string  `name:"output" short:"o" enum:"table,json,csv" default:"table" help:"table, json or csv."`
-	Seed     *uint64 `name:"seed" placeholder:"N" help:"Seed of the generated requests, instead of the scenario's."`
-	Seeds    int     `name:"seeds" default:"1" placeholder:"N" help:"Simulate N seeds in parallel, from the first on."`
-	Record   string  `name:"record" placeholder:"FILE" help:"Write each decision to FILE, as lines of JSON."`
-	OneByOne bool    `name:"one-by-one" help:"Run each step by itself. The results are the same, and take longer."`
+	Scenarios []string `arg:"" optional:"" name:"scenario" placeholder:"FILE" help:"Scenario, a YAML file."`
+	Output    string   `name:"output" short:"o" enum:"table,json,csv" default:"table" help:"table, json or csv."`
+	Seed      *uint64  `name:"seed" placeholder:"N" help:"Seed of the generated requests, instead of the scenario's."`
+	Seeds     int      `name:"seeds" default:"1" placeholder:"N" help:"Simulate N seeds in parallel."`
+	Set       []string `name:"set" sep:"none" placeholder:"KEY=VALUE" help:"${simset}"`
+	Compare   bool     `name:"compare" help:"Compare the scenarios with the first one, seed by seed."`
+	Sweep     []string `name:"sweep" sep:"none" placeholder:"KEY=A,B,C" help:"${simsweep}"`
+	HTML      string   `name:"html" placeholder:"FILE" help:"Write a page with plots to FILE."`
+	Series    bool     `name:"series" help:"Add the figures over time to the JSON."`
+	Record    string   `name:"record" placeholder:"FILE" help:"Write each decision to FILE, as lines of JSON."`
+	Replay    string   `name:"replay" placeholder:"FILE" help:"${simreplay}"`
+	OneByOne  bool     `name:"one-by-one" help:"Run each step by itself; the results are the same."`
 }
 
 func (simulateCommand) Help() string {
 	return `Runs a cluster on virtual time: the decisions are those of the product (which replica serves a request,
 which sequences run in a step, which KV blocks are shared and evicted, which replica of a device runs next), and the
 time of each step comes from a cost model. No GPU is needed. The same scenario and seed give the same results, byte for
-byte. What it leaves out is in docs/howto/simulate.md.
+byte, on any number of cores. What it leaves out is in docs/howto/simulate.md.
 
   TTFT       time to first token
   TPOT       mean time of each further token of a request
@@ -39,42 +44,99 @@ byte. What it leaves out is in docs/howto/simulate.md.
   KV HITS    share of the tokens of prompts that were found in KV blocks
   PREEMPTED  sequences that were returned to the queue
 
+A key is a path in the scenario as error messages print it, or with names instead of numbers: deployments[0].replicas or
+deployments.chat.replicas. Several --sweep give a grid, of at most 256 points. With --compare and --sweep, all
+alternatives have the same seeds.
+
 Examples:
 
   troupe simulate examples/scenarios/two-models.yaml
   troupe simulate examples/scenarios/two-models.yaml --seeds 10 -o csv
-  troupe simulate examples/scenarios/two-models.yaml --record decisions.jsonl`
+  troupe simulate examples/scenarios/two-models.yaml --html two-models.html
+  troupe simulate examples/scenarios/two-models.yaml --set workload.chat.rate=8
+  troupe simulate --compare today.yaml tomorrow.yaml --seeds 5
+  troupe simulate examples/scenarios/two-models.yaml --sweep deployments.chat.replicas=1,2,3 --html sweep.html
+  troupe simulate examples/scenarios/two-models.yaml --record decisions.jsonl
+  troupe simulate --replay decisions.jsonl`
 }
 
-// Run simulates the scenario for each seed.
+// Run simulates the scenarios for each seed.
 func (s simulateCommand) Run(c console) error {
-	read, err := scenario.Read(s.Scenario, factsOf)
+	if err := s.check(); err != nil {
+		return &usageError{err}
+	}
+	if s.Replay != "" {
+		return s.replay(c)
+	}
+	runs, err := s.read()
 	if err != nil {
 		return &usageError{err}
 	}
-	if s.Seeds < 1 || s.Seeds > 1<<20 {
-		return &usageError{fmt.Errorf("--seeds is %d; simulate at least 1", s.Seeds)}
+	var out *os.File // is opened first, so that no run is in vain
+	if s.HTML != "" {
+		if out, err = os.Create(s.HTML); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
 	}
-	if s.Record != "" && s.Seeds > 1 {
-		return &usageError{fmt.Errorf("--record writes one run, and --seeds is %d; leave one of them out", s.Seeds)}
+	if err := s.runAll(runs, c); err != nil {
+		return err
 	}
-	first := read.Config.Seed
-	if s.Seed != nil {
-		first = *s.Seed
+	if out != nil {
+		if err := errors.Join(page.Write(out, runs.alternatives, build()), out.Close()); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
 	}
-	progress := startRuns(c.log, read.Config.Duration, s.Seeds)
-	results, err := s.runAll(read, first, progress)
-	progress.end()
-	if err != nil {
-		return fmt.Errorf("simulate %s: %w", s.Scenario, err)
+	return s.print(c, runs.alternatives)
+}
+
+// check returns an error if options do not go together.
+func (s simulateCommand) check() error {
+	several := s.Seeds > 1 || len(s.Sweep) > 0 || s.Compare
+	switch {
+	case s.Replay != "":
+		return s.checkReplay()
+	case len(s.Scenarios) == 0:
+		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml")
+	case s.Seeds < 1 || s.Seeds > 1<<20:
+		return fmt.Errorf("--seeds is %d; simulate at least 1", s.Seeds)
+	case s.Compare && len(s.Sweep) > 0:
+		return errors.New("--compare and --sweep are both given; leave one of them out")
+	case s.Compare && len(s.Scenarios) < 2:
+		return fmt.Errorf("--compare needs at least two scenarios, and there is only %s", s.Scenarios[0])
+	case !s.Compare && len(s.Scenarios) > 1:
+		return fmt.Errorf("there are %d scenarios; add --compare, or name one", len(s.Scenarios))
+	case s.Series && s.Output != "json":
+		return fmt.Errorf("--series is for -o json, and the output is %s; use --html for plots", s.Output)
+	case s.Record != "" && several:
+		return errors.New("--record writes one run; leave out --seeds, --compare and --sweep")
 	}
-	switch s.Output {
-	case "json":
-		return simulate.PrintJSON(c.out, results)
-	case "csv":
-		return simulate.PrintCSV(c.out, results)
+	return nil
+}
+
+func (s simulateCommand) print(c console, all []simulate.Alternative) error {
+	if !s.Series {
+		for _, a := range all {
+			for i := range a.Runs {
+				a.Runs[i].Series = nil
+			}
+		}
 	}
-	return simulate.PrintTable(c.out, results)
+	several := s.Compare || len(s.Sweep) > 0
+	switch {
+	case s.Output == "json" && several:
+		return simulate.PrintAlternativesJSON(c.out, all)
+	case s.Output == "json":
+		return simulate.PrintJSON(c.out, all[0].Runs)
+	case s.Output == "csv" && several:
+		return simulate.PrintAlternativesCSV(c.out, all)
+	case s.Output == "csv":
+		return simulate.PrintCSV(c.out, all[0].Runs)
+	case s.Compare:
+		return simulate.PrintComparison(c.out, all)
+	case several:
+		return simulate.PrintSweep(c.out, all)
+	}
+	return simulate.PrintTable(c.out, all[0].Runs)
 }
 
 // factsOf reads the facts of a model from its folder.
@@ -84,79 +146,49 @@ func factsOf(folder string) (cost.Model, error) {
 		KVHeads: c.KVHeads, HeadDim: c.HeadDim, Tied: c.TiedEmbeddings, ContextTokens: c.ContextTokens}, err
 }
 
-// runAll simulates all seeds, as many at once as there are cores. Each run has one goroutine.
-func (s simulateCommand) runAll(read *scenario.Scenario, first uint64, p *runsProgress) ([]simulate.Result, error) {
-	results, errs := make([]simulate.Result, s.Seeds), make([]error, s.Seeds)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), s.Seeds) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < s.Seeds; i = int(next.Add(1)) - 1 {
-				results[i], errs[i] = s.runSeed(read, first+uint64(i), p)
-			}
-		})
+// read reads the scenarios, and expands the grid.
+func (s simulateCommand) read() (*simulatedRuns, error) {
+	var set []simulate.Setting
+	for _, text := range s.Set {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("--set %s has no value; write KEY=VALUE, such as deployments.chat.replicas=2", text)
+		}
+		set = append(set, simulate.Setting{Key: key, Value: value})
 	}
-	workers.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	points, err := scenario.Grid(s.Sweep)
+	if err != nil {
+		return nil, fmt.Errorf("--sweep: %w", err)
+	}
+	if slices.ContainsFunc(points[0], func(p simulate.Setting) bool { return p.Key == "seed" }) {
+		return nil, errors.New("--sweep seed: all points have the same seeds; use --seeds")
+	}
+	runs := &simulatedRuns{}
+	for _, file := range s.Scenarios {
+		for _, point := range points {
+			all := append(set[:len(set):len(set)], point...)
+			read, err := scenario.Read(file, factsOf, all...)
+			if err != nil && len(all) > 0 {
+				err = fmt.Errorf("with %s: %w", nameOf(file, all), err)
+			}
+			if err != nil {
+				return nil, err
+			}
+			runs.scenarios = append(runs.scenarios, read)
+			runs.alternatives = append(runs.alternatives, simulate.Alternative{Name: nameOf(file, point), Set: point})
 		}
 	}
-	return results, nil
+	return runs, nil
 }
 
-func (s simulateCommand) runSeed(read *scenario.Scenario, seed uint64, p *runsProgress) (simulate.Result, error) {
-	requests, err := read.Requests(seed)
-	if err != nil {
-		return simulate.Result{}, err
+// nameOf returns the name of an alternative: its file, or the point of a grid.
+func nameOf(file string, point []simulate.Setting) string {
+	if len(point) == 0 {
+		return file
 	}
-	cfg := read.Config
-	cfg.Seed, cfg.StepByStep = seed, s.OneByOne
-	var before time.Duration
-	cfg.Progress = func(done time.Duration) {
-		p.add(min(done, cfg.Duration) - before)
-		before = min(done, cfg.Duration)
+	var all []string
+	for _, s := range point {
+		all = append(all, s.String())
 	}
-	if s.Record == "" {
-		return simulate.Run(cfg, requests)
-	}
-	f, err := os.Create(s.Record)
-	if err != nil {
-		return simulate.Result{}, fmt.Errorf("--record: %w", err)
-	}
-	cfg.Record = f
-	result, err := simulate.Run(cfg, requests)
-	if closed := f.Close(); err == nil && closed != nil {
-		err = fmt.Errorf("--record: %w", closed)
-	}
-	return result, err
-}
-
-// runsProgress shows on a terminal how much virtual time all runs have simulated.
-type runsProgress struct {
-	out   io.Writer // nil: it is no terminal
-	all   time.Duration
-	done  atomic.Int64
-	shown atomic.Int64 // percent
-}
-
-func startRuns(out io.Writer, each time.Duration, runs int) *runsProgress {
-	p := &runsProgress{all: each * time.Duration(runs)}
-	if writesTerminal(out) {
-		p.out = out
-	}
-	return p
-}
-
-func (p *runsProgress) add(d time.Duration) {
-	percent := 100 * p.done.Add(int64(d)) / int64(p.all)
-	if p.out != nil && p.shown.Swap(percent) != percent {
-		fmt.Fprintf(p.out, "\rsimulating: %d %%", percent)
-	}
-}
-
-func (p *runsProgress) end() {
-	if p.out != nil {
-		fmt.Fprint(p.out, "\r                \r")
-	}
+	return strings.Join(all, " ")
 }

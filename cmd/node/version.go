@@ -20,6 +20,13 @@ Example:
 
 // Run prints version, commit, Go version and platform.
 func (versionCommand) Run(c console) error {
+	_, err := fmt.Fprintf(c.out, "troupe %s\ncommit %s\n%s %s/%s\n", version(), commit(), runtime.Version(),
+		runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// commit returns the commit of this build, and whether it has changes.
+func commit() string {
 	commit, changed := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -31,10 +38,11 @@ func (versionCommand) Run(c console) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(c.out, "troupe %s\ncommit %s%s\n%s %s/%s\n", version(), commit, changed,
-		runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return commit + changed
 }
+
+// build returns version and commit.
+func build() string { return version() + " (commit " + commit() + ")" }
 
 // version returns the module's semantic version, which Go derives from the tag or commit.
 func version() string {

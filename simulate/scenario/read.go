@@ -24,22 +24,23 @@ type Scenario struct {
 	Config simulate.Config
 	file   *File
 	facts  FactsOf
+	set    []simulate.Setting
 }
 
 // FactsOf returns the facts of the model in a folder. WeightBits and KVElementBytes may be 0.
 type FactsOf func(folder string) (cost.Model, error)
 
-// Read reads a scenario and checks all of it, except for the lines of traces.
-func Read(path string, facts FactsOf) (*Scenario, error) {
+// Read reads a scenario, changes some of its keys and checks all of it, except for the lines of traces.
+func Read(path string, facts FactsOf, set ...simulate.Setting) (*Scenario, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
-	return Parse(path, source, facts)
+	return Parse(path, source, facts, set...)
 }
 
 // Parse parses a scenario. Paths in it are relative to the folder of path.
-func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
+func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (*Scenario, error) {
 	f := &File{path: path, source: source}
 	err := yaml.NewDecoder(bytes.NewReader(source), yaml.Strict()).Decode(f)
 	if errors.Is(err, io.EOF) {
@@ -47,6 +48,11 @@ func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, describe(err))
+	}
+	for _, setting := range set {
+		if err := f.set(setting); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.checkTimes(reflect.ValueOf(f), ""); err != nil {
 		return nil, err
@@ -60,6 +66,7 @@ func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
 	if err := s.Config.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	s.set = set
 	return s, nil
 }
 
@@ -157,7 +164,7 @@ func (f *File) memoryOf(at string, d Device) (int64, error) {
 
 // profile reads the profile of a kind of device.
 func (f *File) profile(kind string) (cost.Profile, error) {
-	if ext := filepath.Ext(kind); (ext == ".yaml" || ext == ".yml") && !filepath.IsAbs(kind) {
+	if isFile(kind) && !filepath.IsAbs(kind) {
 		kind = filepath.Join(filepath.Dir(f.path), kind)
 	}
 	return costfile.Read(kind)
