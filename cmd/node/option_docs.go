@@ -189,6 +189,8 @@ func helpVars() kong.Vars {
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",
 		"config":      "YAML file with deployments, adapters and any of these options, with underscores (nats_listen).",
 
+		"recordcosts": "Also store these costs, which \"troupe calibrate\" wrote; may be given several times.",
+
 		"reportoutput": "Output: table or json.",
 		"reportfor":    "Sample the cluster for this long, which gives peaks.",
 		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",

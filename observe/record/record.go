@@ -1,0 +1,265 @@
+package record
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/messages"
+	"troupe/observe/top"
+	"troupe/recording"
+)
+
+const (
+	pollEvery    = 250 * time.Millisecond
+	membersEvery = 2 * time.Second // between two questions for nodes that have joined
+	flushEvery   = 10 * time.Second
+	endTimeout   = 5 * time.Second // for the last lines of all nodes
+)
+
+type message = proto.Message
+
+// Recorder records a cluster.
+type Recorder struct {
+	Ask      top.Ask
+	Events   <-chan *messages.Event // nil: events are not recorded
+	Out      *recording.Writer
+	Troupe   string                // version of the program
+	Profiles []string              // costs, in YAML
+	Progress func(done Statistics) // called now and then; nil: it is not
+
+	id       string
+	began    time.Time
+	nodes    []*node
+	membered time.Time // when the nodes were last asked for
+	stats    Statistics
+}
+
+// Statistics count what was recorded.
+type Statistics struct {
+	Took                                    time.Duration
+	Nodes, Lines, Requests, Decisions, Open int
+	Lost                                    uint64
+}
+
+// node is a node that takes part.
+type node struct {
+	name    string
+	begun   bool
+	failed  bool // it did not answer the last question
+	last    uint64
+	lost    uint64
+	open    int
+	answers []*messages.NodeRecordResponse
+	err     error
+}
+
+// Run records until ctx ends, and then writes the last line. A node that does not answer is left out until it does.
+// It returns an error if no node can be asked or the file cannot be written.
+func (r *Recorder) Run(ctx context.Context) (Statistics, error) {
+	r.id, r.began = rand.Text(), time.Now()
+	header := recording.Header{Version: recording.Version, Began: r.began.UTC(), Troupe: r.Troupe}
+	if err := r.Out.Write(recording.Line{Header: &header}); err != nil {
+		return r.stats, err
+	}
+	if err := r.findNodes(ctx); err != nil {
+		return r.stats, err
+	}
+	r.poll(ctx, false)
+	if err := r.firstError(); err != nil {
+		return r.stats, err
+	}
+	s, err := r.snapshot(ctx)
+	if err != nil {
+		return r.stats, err
+	}
+	if err := r.Out.Write(recording.Line{Snapshot: &s}); err != nil {
+		return r.stats, err
+	}
+	if err := r.follow(ctx); err != nil {
+		return r.stats, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	return r.stats, r.end(ctx)
+}
+
+// follow writes what is recorded until ctx ends.
+func (r *Recorder) follow(ctx context.Context) error {
+	next, flush := time.NewTicker(pollEvery), time.NewTicker(flushEvery)
+	defer next.Stop()
+	defer flush.Stop()
+	for {
+		if err := r.write(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-r.Events:
+			if err := r.event(e); err != nil {
+				return err
+			}
+		case <-flush.C:
+			if err := r.Out.Flush(); err != nil {
+				return err
+			}
+		case <-next.C:
+			if time.Since(r.membered) > membersEvery {
+				_ = r.findNodes(ctx) // the nodes that are known go on
+			}
+			r.poll(ctx, false)
+		}
+	}
+}
+
+// end writes the last lines of all nodes, and the totals.
+func (r *Recorder) end(ctx context.Context) error {
+	r.poll(ctx, true)
+	if err := r.write(); err != nil {
+		return err
+	}
+	end := recording.End{At: r.elapsed()}
+	for _, n := range r.nodes {
+		end.Open += n.open
+	}
+	if now, err := top.Observe(ctx, r.Ask); err == nil {
+		end.Replicas, end.Nodes = replicasOf(now.Models), nodesOf(now.Nodes)
+	}
+	r.stats.Open, r.stats.Took = end.Open, time.Since(r.began)
+	return r.Out.Write(recording.Line{End: &end})
+}
+
+func (r *Recorder) elapsed() float64 { return recording.Seconds(time.Since(r.began)) }
+
+// findNodes adds the members that do not take part yet.
+func (r *Recorder) findNodes(ctx context.Context) error {
+	r.membered = time.Now()
+	all := &messages.ListNodesResponse{}
+	if err := r.Ask(ctx, "nodes.list", &messages.ListNodesRequest{}, all); err != nil {
+		return err
+	}
+	known := make(map[string]bool)
+	for _, n := range r.nodes {
+		known[n.name] = true
+	}
+	for _, n := range all.GetNodes() {
+		if name := n.GetMember().GetName(); n.GetUnreachable() == "" && !known[name] {
+			r.nodes = append(r.nodes, &node{name: name})
+		}
+	}
+	r.stats.Nodes = len(r.nodes)
+	return nil
+}
+
+// poll asks all nodes at once for their lines. With end, the nodes stop recording.
+func (r *Recorder) poll(ctx context.Context, end bool) {
+	var asked sync.WaitGroup
+	for _, n := range r.nodes {
+		asked.Go(func() { n.err = r.pollNode(ctx, n, end) })
+	}
+	asked.Wait()
+}
+
+// pollNode asks a node until there are no more lines.
+func (r *Recorder) pollNode(ctx context.Context, n *node, end bool) error {
+	after := n.last
+	for {
+		answer := &messages.NodeRecordResponse{}
+		err := r.ask(ctx, "node."+n.name+".record", &messages.NodeRecordRequest{
+			Recording: r.id, Begin: !n.begun, Elapsed: durationpb.New(time.Since(r.began)), After: after, End: end,
+		}, answer)
+		if err != nil {
+			n.begun = false // it may have been started again
+			return err
+		}
+		n.begun = true
+		n.answers = append(n.answers, answer)
+		if after = answer.GetLast(); !answer.GetMore() {
+			return nil
+		}
+	}
+}
+
+// firstError returns an error if no node takes part.
+func (r *Recorder) firstError() error {
+	err := fmt.Errorf("the cluster has no node that answers")
+	for _, n := range r.nodes {
+		if n.err == nil {
+			return nil
+		}
+		err = n.err
+	}
+	return err
+}
+
+// write writes the lines that have arrived, and what was lost.
+func (r *Recorder) write() error {
+	for _, n := range r.nodes {
+		for _, a := range n.answers {
+			if a.GetLast() < n.last { // it counts from the beginning again
+				if err := r.lost(n, 0, "the node was started again"); err != nil {
+					return err
+				}
+				n.lost = 0
+			}
+			n.last = a.GetLast()
+			for _, text := range a.GetLines() {
+				if err := r.Out.WriteText([]byte(text)); err != nil {
+					return err
+				}
+				r.count(text)
+			}
+			if new := a.GetLost() - n.lost; new > 0 {
+				if err := r.lost(n, new, "they were recorded faster than they were read"); err != nil {
+					return err
+				}
+			}
+			n.lost, n.open = a.GetLost(), int(a.GetOpen())
+		}
+		n.answers = n.answers[:0]
+		if failed := n.err != nil; failed && !n.failed {
+			if err := r.lost(n, 0, "the node does not answer: "+n.err.Error()); err != nil {
+				return err
+			}
+		}
+		n.failed = n.err != nil
+	}
+	if r.stats.Took = time.Since(r.began); r.Progress != nil {
+		r.Progress(r.stats)
+	}
+	return nil
+}
+
+// count counts a line by its kind, with which it begins.
+func (r *Recorder) count(text string) {
+	r.stats.Lines++
+	switch {
+	case len(text) > 3 && text[2] == 'r': // {"request": …
+		r.stats.Requests++
+	case len(text) > 3 && text[2] == 'd':
+		r.stats.Decisions++
+	}
+}
+
+func (r *Recorder) lost(n *node, lines uint64, why string) error {
+	r.stats.Lost += lines
+	return r.Out.Write(recording.Line{Lost: &recording.Lost{At: r.elapsed(), Node: n.name, Lines: lines, Why: why}})
+}
+
+func (r *Recorder) event(e *messages.Event) error {
+	if strings.HasPrefix(e.GetKind(), "audit.") {
+		return nil // they name clients
+	}
+	r.stats.Lines++
+	at := recording.Seconds(max(0, e.GetTime().AsTime().Sub(r.began)))
+	return r.Out.Write(recording.Line{Event: &recording.Event{
+		At: at, Node: e.GetNode(), Kind: e.GetKind(), Subject: e.GetSubject(), Detail: e.GetDetail(),
+	}})
+}
