@@ -133,13 +133,17 @@ func (r recordCommand) profiles() (all []string, err error) {
 	return all, nil
 }
 
-// showRecording returns a function that shows the progress on a terminal.
+// showRecording returns a function that says that the recording has begun, and shows its progress on a terminal.
 func showRecording(out io.Writer) func(record.Statistics) {
-	if !writesTerminal(out) {
-		return nil
-	}
+	begun, terminal := false, writesTerminal(out)
 	return func(s record.Statistics) {
-		fmt.Fprintf(out, "\r%s: %d requests, %d decisions, %d lines lost ", s.Took.Round(time.Second), s.Requests,
-			s.Decisions, s.Lost)
+		if !begun {
+			begun = true
+			fmt.Fprintf(out, "Recording %d nodes; Ctrl-C ends it.\n", s.Nodes)
+		}
+		if terminal {
+			fmt.Fprintf(out, "\r%s: %d requests, %d decisions, %d lines lost ", s.Took.Round(time.Second), s.Requests,
+				s.Decisions, s.Lost)
+		}
 	}
 }

@@ -17,12 +17,13 @@ import (
 )
 
 type simulateCommand struct {
-	Scenario string  `arg:"" name:"scenario" placeholder:"FILE" help:"Scenario, a YAML file."`
+	Scenario string  `arg:"" optional:"" name:"scenario" placeholder:"FILE" help:"Scenario, a YAML file."`
 	Output   string  `name:"output" short:"o" enum:"table,json,csv" default:"table" help:"table, json or csv."`
 	Seed     *uint64 `name:"seed" placeholder:"N" help:"Seed of the generated requests, instead of the scenario's."`
 	Seeds    int     `name:"seeds" default:"1" placeholder:"N" help:"Simulate N seeds in parallel, from the first on."`
 	Record   string  `name:"record" placeholder:"FILE" help:"Write each decision to FILE, as lines of JSON."`
 	OneByOne bool    `name:"one-by-one" help:"Run each step by itself. The results are the same, and take longer."`
+	recordingOptions
 }
 
 func (simulateCommand) Help() string {
@@ -43,11 +44,16 @@ Examples:
 
   troupe simulate examples/scenarios/two-models.yaml
   troupe simulate examples/scenarios/two-models.yaml --seeds 10 -o csv
-  troupe simulate examples/scenarios/two-models.yaml --record decisions.jsonl`
+  troupe simulate examples/scenarios/two-models.yaml --record decisions.jsonl
+  troupe simulate --recording monday.rec.gz
+  troupe simulate --recording monday.rec.gz --check-decisions`
 }
 
 // Run simulates the scenario for each seed.
 func (s simulateCommand) Run(c console) error {
+	if done, err := s.runRecording(c); done {
+		return err
+	}
 	read, err := scenario.Read(s.Scenario, factsOf)
 	if err != nil {
 		return &usageError{err}

@@ -38,8 +38,22 @@ func Read(path string, facts FactsOf) (*Scenario, error) {
 	return Parse(path, source, facts)
 }
 
+// ReadCluster is like Read, but the requests come from elsewhere: the scenario needs no workload, and one that it has
+// is not used.
+func ReadCluster(path string, facts FactsOf) (*Scenario, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return parse(path, source, facts, false)
+}
+
 // Parse parses a scenario. Paths in it are relative to the folder of path.
 func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
+	return parse(path, source, facts, true)
+}
+
+func parse(path string, source []byte, facts FactsOf, workload bool) (*Scenario, error) {
 	f := &File{path: path, source: source}
 	err := yaml.NewDecoder(bytes.NewReader(source), yaml.Strict()).Decode(f)
 	if errors.Is(err, io.EOF) {
@@ -52,7 +66,11 @@ func Parse(path string, source []byte, facts FactsOf) (*Scenario, error) {
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}
-	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload} {
+	parts := []func(*File) error{s.base, s.devices, s.deployments, s.workload}
+	if !workload {
+		parts = parts[:3]
+	}
+	for _, part := range parts {
 		if err := part(f); err != nil {
 			return nil, err
 		}
