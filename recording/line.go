@@ -21,6 +21,7 @@ type Line struct {
 	Request  *Request  `json:"request,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`
 	Event    *Event    `json:"event,omitempty"`
+	Sample   *Sample   `json:"sample,omitempty"`
 	Lost     *Lost     `json:"lost,omitempty"`
 	End      *End      `json:"end,omitempty"`
 }
@@ -77,21 +78,22 @@ type Deployment struct {
 
 // Replica is a replica, with its totals.
 type Replica struct {
-	Name         string `json:"name"`
-	Model        string `json:"model"`
-	Node         string `json:"node"`
-	Device       string `json:"device"`
-	State        string `json:"state"`
-	KVBlocks     int    `json:"kv_blocks"`
-	KVBlockBytes int64  `json:"kv_block_bytes"`
-	KVCached     int    `json:"kv_blocks_cached"` // blocks of cached prefixes
-	Steps        uint64 `json:"steps"`
-	TokensIn     uint64 `json:"tokens_in"`
-	TokensOut    uint64 `json:"tokens_out"`
-	TokensCached uint64 `json:"tokens_cached"`
-	Preemptions  uint64 `json:"preemptions"`
-	Loads        uint64 `json:"loads"`
-	AdapterLoads uint64 `json:"adapter_loads"`
+	Name         string  `json:"name"`
+	Model        string  `json:"model"`
+	Node         string  `json:"node"`
+	Device       string  `json:"device"`
+	State        string  `json:"state"`
+	KVBlocks     int     `json:"kv_blocks"`
+	KVBlockBytes int64   `json:"kv_block_bytes"`
+	KVCached     int     `json:"kv_blocks_cached"` // blocks of cached prefixes
+	Steps        uint64  `json:"steps"`
+	StepSeconds  float64 `json:"step_seconds"` // time that all steps took
+	TokensIn     uint64  `json:"tokens_in"`
+	TokensOut    uint64  `json:"tokens_out"`
+	TokensCached uint64  `json:"tokens_cached"`
+	Preemptions  uint64  `json:"preemptions"`
+	Loads        uint64  `json:"loads"`
+	AdapterLoads uint64  `json:"adapter_loads"`
 }
 
 // Request is a sequence that was requested. Its line is written when it ends.
@@ -138,6 +140,12 @@ type Event struct {
 	Kind    string  `json:"kind"` // such as "deployment.scaled"
 	Subject string  `json:"subject"`
 	Detail  string  `json:"detail,omitempty"`
+}
+
+// Sample has the totals of replicas at a time.
+type Sample struct {
+	At       float64   `json:"at"`
+	Replicas []Replica `json:"replicas"`
 }
 
 // Lost tells that lines of a node are missing.

@@ -26,6 +26,7 @@ type Recording struct {
 	Requests  []Request
 	Decisions []Decision
 	Events    []Event
+	Samples   []Sample
 	Lost      []Lost
 	End       End
 	Complete  bool // it has a last line; otherwise End.At is the last time in it
@@ -137,7 +138,7 @@ func (r *reader) version(is int) error {
 func (r *reader) put(l Line) (at float64, err error) {
 	if set := l.fields(); set != 1 {
 		return 0, r.wrong("", fmt.Sprintf("has %d kinds", set), "write one of recording, snapshot, request, decision, "+
-			"event, lost and end, or remove the line")
+			"event, sample, lost and end, or remove the line")
 	}
 	switch {
 	case l.Header != nil:
@@ -166,6 +167,9 @@ func (r *reader) put(l Line) (at float64, err error) {
 	case l.Event != nil:
 		r.to.Events = append(r.to.Events, *l.Event)
 		return l.Event.At, nil
+	case l.Sample != nil:
+		r.to.Samples = append(r.to.Samples, *l.Sample)
+		return l.Sample.At, nil
 	case l.Lost != nil:
 		r.to.Lost = append(r.to.Lost, *l.Lost)
 		return l.Lost.At, nil
@@ -176,7 +180,7 @@ func (r *reader) put(l Line) (at float64, err error) {
 
 func (l Line) fields() (n int) {
 	for _, set := range []bool{l.Header != nil, l.Snapshot != nil, l.Request != nil, l.Decision != nil,
-		l.Event != nil, l.Lost != nil, l.End != nil} {
+		l.Event != nil, l.Sample != nil, l.Lost != nil, l.End != nil} {
 		if set {
 			n++
 		}

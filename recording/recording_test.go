@@ -21,6 +21,7 @@ const good = `{"recording":{"version":1,"began":"2026-11-24T01:52:50Z","troupe":
 {"decision":{"at":2,"node":"n","id":"b","model":"m","saw":{"request":"b","tokens":20,"mean_prefill":256,` +
 	`"replicas":[{"name":"m-0","state":"serving","running":0,"waiting":0}]},"choice":"m-0"}}
 {"event":{"at":3,"node":"n","kind":"deployment.scaled","subject":"m"}}
+{"sample":{"at":3,"replicas":[{"name":"m-0","model":"m","step_seconds":1.5}]}}
 {"lost":{"at":3,"node":"n","lines":4,"why":"slow"}}
 {"end":{"at":5,"open":1}}
 `
@@ -43,7 +44,8 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Requests) != 2 || r.Requests[0].ID != "a" || !r.Complete || r.End.At != 5 || r.Lost[0].Lines != 4 ||
-		r.Events[0].Subject != "m" || !reflect.DeepEqual(r.Requests[1].Blocks, Hashes{0xff, 0x100}) {
+		r.Events[0].Subject != "m" || r.Samples[0].Replicas[0].StepSeconds != 1.5 ||
+		!reflect.DeepEqual(r.Requests[1].Blocks, Hashes{0xff, 0x100}) {
 		t.Errorf("%+v", r)
 	}
 	if different := r.CheckDecisions(route.DefaultWeights); len(different) > 0 {
@@ -120,5 +122,24 @@ func TestInvalid(t *testing.T) {
 	}
 	if _, err := Open("/nowhere"); err == nil {
 		t.Error("a file that does not exist is read")
+	}
+}
+
+// TestPolicyIsThatOfTheRecording makes the decisions of a cluster of three nodes again, which were recorded under load.
+// A changed policy fails here, and decides otherwise on a cluster and in the simulator. If the change is meant, record
+// again with tools/simerror.
+func TestPolicyIsThatOfTheRecording(t *testing.T) {
+	r, err := Open("testdata/decisions.rec.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	different := r.CheckDecisions(route.DefaultWeights)
+	for _, d := range different {
+		t.Error(d)
+	}
+	other := route.DefaultWeights
+	other.ShareFactor = 0
+	if len(r.Decisions) < 50 || len(r.CheckDecisions(other)) == 0 {
+		t.Errorf("%d decisions, and another policy makes them all", len(r.Decisions))
 	}
 }

@@ -195,6 +195,8 @@ func helpVars() kong.Vars {
 			"(default: those in the recording).",
 		"simulatecheck": "With --recording, only make the recorded routing decisions again, and compare.",
 
+		"reportrecording": "Report on a recording of \"troupe record\" instead of a cluster.",
+
 		"recordcosts": "Also store these costs, which \"troupe calibrate\" wrote; may be given several times.",
 
 		"reportoutput": "Output: table or json.",

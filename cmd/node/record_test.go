@@ -59,6 +59,10 @@ func TestRecord(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	text = runCommand(t, "report", "--recording", file, "--price", "2")
+	if !strings.Contains(text, "\nkjv ") || !strings.Contains(text, "COST/DAY") || !strings.Contains(text, "shared ") {
+		t.Error(text)
+	}
 	if text := runCommand(t, "simulate", "--recording", file, "--check-decisions"); text !=
 		"3 of 3 recorded decisions are the same.\n" {
 		t.Error(text)

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/internal/recorder"
 	"troupe/messages"
 	"troupe/observe/top"
 	"troupe/recording"
@@ -19,8 +21,9 @@ import (
 const (
 	pollEvery    = 250 * time.Millisecond
 	membersEvery = 2 * time.Second // between two questions for nodes that have joined
-	flushEvery   = 10 * time.Second
+	sampleEvery  = 10 * time.Second
 	endTimeout   = 5 * time.Second // for the last lines of all nodes
+	silentAfter  = recorder.Idle   // then a node has ended the recording
 )
 
 type message = proto.Message
@@ -52,7 +55,8 @@ type Statistics struct {
 type node struct {
 	name    string
 	begun   bool
-	failed  bool // it did not answer the last question
+	heard   time.Time // when it last answered
+	silent  bool      // that it does not answer was written
 	last    uint64
 	lost    uint64
 	open    int
@@ -92,9 +96,9 @@ func (r *Recorder) Run(ctx context.Context) (Statistics, error) {
 
 // follow writes what is recorded until ctx ends.
 func (r *Recorder) follow(ctx context.Context) error {
-	next, flush := time.NewTicker(pollEvery), time.NewTicker(flushEvery)
+	next, sample := time.NewTicker(pollEvery), time.NewTicker(sampleEvery)
 	defer next.Stop()
-	defer flush.Stop()
+	defer sample.Stop()
 	for {
 		if err := r.write(); err != nil {
 			return err
@@ -106,8 +110,8 @@ func (r *Recorder) follow(ctx context.Context) error {
 			if err := r.event(e); err != nil {
 				return err
 			}
-		case <-flush.C:
-			if err := r.Out.Flush(); err != nil {
+		case <-sample.C:
+			if err := errors.Join(r.sample(ctx), r.Out.Flush()); err != nil {
 				return err
 			}
 		case <-next.C:
@@ -117,6 +121,16 @@ func (r *Recorder) follow(ctx context.Context) error {
 			r.poll(ctx, false)
 		}
 	}
+}
+
+// sample writes the totals of replicas, if the cluster answers.
+func (r *Recorder) sample(ctx context.Context) error {
+	all := &messages.ListModelsResponse{}
+	if err := r.ask(ctx, "models.list", &messages.ListModelsRequest{}, all); err != nil {
+		return nil
+	}
+	sample := recording.Sample{At: r.elapsed(), Replicas: replicasOf(all.GetModels())}
+	return r.Out.Write(recording.Line{Sample: &sample})
 }
 
 // end writes the last lines of all nodes, and the totals.
@@ -151,7 +165,7 @@ func (r *Recorder) findNodes(ctx context.Context) error {
 	}
 	for _, n := range all.GetNodes() {
 		if name := n.GetMember().GetName(); n.GetUnreachable() == "" && !known[name] {
-			r.nodes = append(r.nodes, &node{name: name})
+			r.nodes = append(r.nodes, &node{name: name, heard: time.Now()})
 		}
 	}
 	r.stats.Nodes = len(r.nodes)
@@ -179,7 +193,7 @@ func (r *Recorder) pollNode(ctx context.Context, n *node, end bool) error {
 			n.begun = false // it may have been started again
 			return err
 		}
-		n.begun = true
+		n.begun, n.heard = true, time.Now()
 		n.answers = append(n.answers, answer)
 		if after = answer.GetLast(); !answer.GetMore() {
 			return nil
@@ -204,7 +218,7 @@ func (r *Recorder) write() error {
 	for _, n := range r.nodes {
 		for _, a := range n.answers {
 			if a.GetLast() < n.last { // it counts from the beginning again
-				if err := r.lost(n, 0, "the node was started again"); err != nil {
+				if err := r.lost(n, 0, "it was started again, or did not answer for long"); err != nil {
 					return err
 				}
 				n.lost = 0
@@ -224,12 +238,14 @@ func (r *Recorder) write() error {
 			n.lost, n.open = a.GetLost(), int(a.GetOpen())
 		}
 		n.answers = n.answers[:0]
-		if failed := n.err != nil; failed && !n.failed {
+		if n.err == nil {
+			n.silent = false
+		} else if !n.silent && time.Since(n.heard) > silentAfter {
+			n.silent = true
 			if err := r.lost(n, 0, "the node does not answer: "+n.err.Error()); err != nil {
 				return err
 			}
 		}
-		n.failed = n.err != nil
 	}
 	if r.stats.Took = time.Since(r.began); r.Progress != nil {
 		r.Progress(r.stats)

@@ -67,7 +67,8 @@ func replicasOf(models []*messages.DeploymentStatus) (all []recording.Replica) {
 				State:    strings.ToLower(strings.TrimPrefix(p.GetState().String(), "REPLICA_STATE_")),
 				KVBlocks: int(p.GetKvBlocks()), KVBlockBytes: int64(p.GetKvBlockBytes()),
 				KVCached: int(p.GetKvBlocksCached()),
-				Steps:    p.GetSteps(), TokensIn: p.GetTokensIn(), TokensOut: p.GetTokensOut(),
+				Steps:    p.GetSteps(), StepSeconds: p.GetStepTime().AsDuration().Seconds(),
+				TokensIn: p.GetTokensIn(), TokensOut: p.GetTokensOut(),
 				TokensCached: p.GetTokensCached(), Preemptions: p.GetPreemptions(), Loads: p.GetLoads(),
 				AdapterLoads: p.GetAdapterCounts().GetLoads(),
 			})
