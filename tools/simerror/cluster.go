@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,14 +30,14 @@ const startTimeout = time.Minute
 // cluster is a cluster of node processes.
 type cluster struct {
 	nodes []*exec.Cmd
-	http  []string
+	http  map[string]string // addresses by name of the node
 	conn  *nats.Conn
-	grown bool
+	to    []string // addresses of the nodes without replicas, at which requests come in
 }
 
 // startCluster starts nodes with a device each. The first one runs the NATS server.
 func startCluster(ctx context.Context, binary, dir string, count int) (c *cluster, err error) {
-	c = &cluster{}
+	c = &cluster{http: make(map[string]string)}
 	defer func() {
 		if err != nil {
 			c.stop()
@@ -60,7 +62,7 @@ func startCluster(ctx context.Context, binary, dir string, count int) (c *cluste
 		if err := c.startNode(dir, name, binary, args); err != nil {
 			return nil, err
 		}
-		c.http = append(c.http, at)
+		c.http[name] = at
 		if i == 0 {
 			err := until(ctx, "the NATS server", func() (err error) {
 				c.conn, err = nats.Connect("nats://" + server)
@@ -171,20 +173,22 @@ func (c *cluster) scale(ctx context.Context, replicas int) error {
 		if err := c.ask(ctx, "models.get", &messages.GetModelRequest{Name: deployed}, all); err != nil {
 			return err
 		}
-		serving := 0
+		serving, idle := 0, maps.Clone(c.http)
 		for _, p := range all.GetModel().GetReplicas() {
 			if p.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
 				serving++
+				delete(idle, p.GetNode())
 			}
 		}
 		if serving != replicas {
 			return fmt.Errorf("%d of %d replicas serve: %s", serving, replicas, all.GetModel().GetDetail())
 		}
+		c.to = slices.Sorted(maps.Values(idle))
 		return nil
 	})
 }
 
-// record sends requests to all nodes at their times, and records them.
+// record sends requests at their times, and records them.
 func (c *cluster) record(ctx context.Context, path string, requests []workload.Request) error {
 	if err := c.warm(ctx); err != nil {
 		return err

@@ -25,8 +25,8 @@ const (
 
 // warm sends a few requests to each node, so that the first recorded ones find everything open.
 func (c *cluster) warm(ctx context.Context) error {
-	for i := range 4 * len(c.http) {
-		err := c.complete(ctx, c.http[i%len(c.http)], workload.Request{Prompt: 8, Output: 4}, 1<<40+i)
+	for i := range 4 * len(c.to) {
+		err := c.complete(ctx, c.to[i%len(c.to)], workload.Request{Prompt: 8, Output: 4}, 1<<40+i)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (c *cluster) send(ctx context.Context, requests []workload.Request) error {
 		case <-time.After(time.Until(began.Add(r.At))):
 		}
 		all.Go(func() {
-			if err := c.complete(ctx, c.http[i%len(c.http)], r, i); err != nil {
+			if err := c.complete(ctx, c.to[i%len(c.to)], r, i); err != nil {
 				failed <- err
 			}
 		})

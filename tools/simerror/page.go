@@ -23,7 +23,7 @@ func (m *measurement) page() (string, error) {
 
 Three nodes ran as processes of one machine, with one software device of one core each, and were recorded while they
 served two workloads of the model that ships, at real time. Workload A ran on one device, workload B on two. B has other
-arrivals and lengths, and more shared prefixes. All gateways were used in turn.
+arrivals and lengths, and more shared prefixes. Requests came in at nodes whose devices were idle.
 
 - **calibrated**: simulated with the costs that `+"`troupe calibrate`"+` measured before, as `+
 		"`troupe simulate --recording`"+` does.
