@@ -50,7 +50,8 @@ func TestRecordChangesNoDecision(t *testing.T) {
 	}
 	for _, d := range reported {
 		a := answers[d.Request]
-		if d.Choice != a.Routed.Replica || d.Refusal != a.Refusal || d.Saw.Route(route.DefaultWeights).Name != d.Choice {
+		if d.Choice != a.Routed.Replica || d.Refusal != a.Refusal ||
+			d.Saw.Route(route.DefaultWeights).Name != d.Choice {
 			t.Errorf("%+v, answer %+v", d, a)
 		}
 	}
