@@ -14,7 +14,7 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: race repeat fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
-.PHONY: bench-switch rolling rounds interleavings sim nats
+.PHONY: sim-error bench-switch rolling rounds interleavings sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -185,6 +185,9 @@ bench: ## run the benchmarks and write docs/benchmarks.md
 
 bench-switch: ## measure cold, parked, peer and standby switches over their floors, in one table
 	go run ./tools/bench -switch
+
+sim-error: ## compare the simulator with a real cluster of three nodes, and write docs/simulations/error.md (10 minutes)
+	go run ./tools/simerror
 
 bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md
 	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && \

@@ -42,8 +42,14 @@ var rules = []rule{
 	},
 	{"workload", foreign, []string{module + "/workload"}, "requests are read and generated alone"},
 	{
+		"recording", module, []string{module + "/recording", module + "/workload", module + "/core"},
+		"a recording is read without a cluster",
+	},
+	{"recording", actorLib, nil, "a recording is read without a cluster"},
+	{
 		"simulate", module,
-		[]string{module + "/simulate", module + "/workload", module + "/core", module + "/internal/costfile"},
+		[]string{module + "/simulate", module + "/workload", module + "/recording", module + "/core",
+			module + "/internal/costfile"},
 		"a simulation knows machines, not actors, messages or devices",
 	},
 	{"simulate", actorLib, nil, "a simulation has one goroutine"},

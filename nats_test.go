@@ -20,6 +20,7 @@ var natsCalls = map[string]map[string]string{
 		"cluster/service/service.go describe":     "dispatch calls its handler, behind the guard",
 		"cluster/members/members.go Open":         "receives changes of a bucket and answers nothing",
 		"cluster/bucket/nats_client.go Subscribe": "likewise, for members.Open",
+		"cmd/node/record.go subscribeEvents":      "reads events and answers nothing",
 	},
 	"QueueSubscribe": {"cluster/service/service.go Add": "dispatch calls its handler, behind the guard"},
 	"SubscribeSync":  {"cluster/reply/peer.go AskPeer": "waits for an answer and answers nothing"},

@@ -13,6 +13,7 @@ import (
 	"troupe/cluster/reply"
 	"troupe/cluster/service"
 	"troupe/internal/audit"
+	"troupe/internal/recorder"
 )
 
 // Endpoint is an additional subject that the service answers.
@@ -44,6 +45,10 @@ type Config struct {
 	// OnServing is called each time the service starts to answer all requests; it may be nil.
 	OnServing func()
 	Audit     *audit.Log // records requests that change something; nil disables it
+	// Recorder has what this node records, and OpenCalls returns the number of open calls of its gateway. If
+	// Recorder is nil, recordings are refused.
+	Recorder  *recorder.Recorder
+	OpenCalls func() int
 	Log       zerolog.Logger
 	Runtime   supervise.Runtime // nil: supervise.System
 }

@@ -19,7 +19,7 @@ func TestAuditedEndpoints(t *testing.T) {
 		"replicas-restart", "replicas-migrate", "replicas-preempt",
 		"nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
 		"gpus-evict", "models-park", "models-standby", "models-activate", switchEndpoint,
-		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv",
+		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv", "node-record",
 	}
 	c := &control{Config: Config{Node: "n1", Backend: backend{}}}
 	for _, e := range c.endpoints(t.Context()) {

@@ -40,6 +40,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "node-model", own+".model", "a model's folder as this node sees it", c.nodeModel),
 		serve(c, life, "node-adapters", own+".adapters", "what adapters were used for on this node only",
 			c.nodeAdapters),
+		serve(c, life, "node-record", own+".record", "what this node records, for troupe record", c.record),
 		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node only", c.nodeTree),
 	}
 }

@@ -33,8 +33,13 @@ var verifyHints = map[string]string{
 
 // isChange reports whether a request to an endpoint changes something.
 func isChange(endpoint string, req proto.Message) bool {
-	kv, ok := req.(*messages.KvNodeRequest)
-	return !readOnly[endpoint] && !(ok && kv.GetStats() != nil)
+	switch r := req.(type) {
+	case *messages.KvNodeRequest:
+		return r.GetStats() == nil
+	case *messages.NodeRecordRequest:
+		return r.GetBegin()
+	}
+	return !readOnly[endpoint]
 }
 
 // checkStore returns why the store cannot carry out a request to an endpoint now, or nil. It sends

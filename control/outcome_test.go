@@ -41,6 +41,7 @@ func TestEndpointsAreClassified(t *testing.T) {
 		"replicas-restart": true, "replicas-migrate": true, "gpus-quarantine": true, "gpus-release": true,
 		"gpus-evict": true,
 		"kv-offload": true, "kv-restore": true, "kv-flush": true, "node-kv": true,
+		"node-record": true,
 	}
 	for _, e := range c.endpoints(t.Context()) {
 		kinds := 0

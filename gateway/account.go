@@ -9,6 +9,7 @@ import (
 // account ends a request: it closes the open calls, counts the tokens used, returns the
 // reservations, and records the response. e is nil if the request was served.
 func (g *Gateway) account(gen *generation, e *openai.Error) {
+	g.recordFailure(gen, e)
 	for _, c := range gen.choices {
 		g.endCall(c)
 	}

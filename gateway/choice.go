@@ -31,6 +31,7 @@ type choice struct {
 	cached      int       // prompt tokens found in KV blocks
 	firstTokens time.Time // time of the first delivery
 	lastTokens  time.Time // time of the last delivery
+	arrived     time.Time // when it was requested; zero: it is not recorded
 }
 
 // delta is the new output of a choice.

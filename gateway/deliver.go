@@ -81,6 +81,7 @@ func (g *Gateway) advance(gen *generation, c *choice) error {
 	out := c.decode(p)
 	if out.finish != "" {
 		g.sequenceFinished(gen, c)
+		g.recordEnd(gen, c, out.finish, nil)
 		gen.unfinished--
 		g.endCall(c)
 		gen.openCalls--

@@ -17,6 +17,7 @@ import (
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
 	"troupe/internal/bounded"
+	"troupe/internal/recorder"
 	"troupe/messages"
 	"troupe/modelfile"
 	"troupe/modelfile/digest"
@@ -64,6 +65,8 @@ type Config struct {
 	Quotas *Quotas
 	// TrustedProxies are the proxies whose X-Forwarded-For and Forwarded headers are believed.
 	TrustedProxies []netip.Prefix
+	// Recorder records sequences; nil: none is recorded.
+	Recorder *recorder.Recorder
 	// Audit records state changes and unauthorized requests; nil: they are not recorded.
 	Audit   *audit.Log
 	Log     zerolog.Logger

@@ -62,5 +62,6 @@ func (g *Gateway) startCall(gen *generation, c *choice) {
 	c.open, c.call.Placed = true, gen.opened
 	g.cfg.Calls.add(c.call)
 	g.demand(gen, func(w *demand.Window, now time.Time) { w.Arrived(now) })
+	g.recordArrival(gen, c)
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }

@@ -3881,6 +3881,160 @@ func (x *NodeAdaptersResponse) GetUses() []*AdapterUse {
 	return nil
 }
 
+// troupe.v1.node.<name>.record: what a node has recorded for a recording, as lines of JSON (see package recording).
+// Requested by "troupe record". A node ends a recording whose lines are not read for 10 s.
+type NodeRecordRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Recording     string                 `protobuf:"bytes,1,opt,name=recording,proto3" json:"recording,omitempty"` // chosen by the client
+	Begin         bool                   `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"`        // begin it, if it has not begun
+	Elapsed       *durationpb.Duration   `protobuf:"bytes,3,opt,name=elapsed,proto3" json:"elapsed,omitempty"`     // with begin: since it began at the client
+	After         uint64                 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`        // number of the last line that arrived; 0: none
+	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`            // record nothing more, after this answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeRecordRequest) Reset() {
+	*x = NodeRecordRequest{}
+	mi := &file_messages_control_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeRecordRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeRecordRequest) ProtoMessage() {}
+
+func (x *NodeRecordRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeRecordRequest.ProtoReflect.Descriptor instead.
+func (*NodeRecordRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *NodeRecordRequest) GetRecording() string {
+	if x != nil {
+		return x.Recording
+	}
+	return ""
+}
+
+func (x *NodeRecordRequest) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
+func (x *NodeRecordRequest) GetElapsed() *durationpb.Duration {
+	if x != nil {
+		return x.Elapsed
+	}
+	return nil
+}
+
+func (x *NodeRecordRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *NodeRecordRequest) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+type NodeRecordResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         []string               `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	Last          uint64                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"` // number of the last line of these, or before them
+	Lost          uint64                 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"` // lines that had no room until they were read
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"` // there are more lines already
+	Open          uint32                 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"` // sequences of its gateway that have not ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeRecordResponse) Reset() {
+	*x = NodeRecordResponse{}
+	mi := &file_messages_control_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeRecordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeRecordResponse) ProtoMessage() {}
+
+func (x *NodeRecordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeRecordResponse.ProtoReflect.Descriptor instead.
+func (*NodeRecordResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *NodeRecordResponse) GetLines() []string {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *NodeRecordResponse) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *NodeRecordResponse) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *NodeRecordResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *NodeRecordResponse) GetOpen() uint32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
 // ModelSizes are the parts of a replica's device memory.
 type ModelSizes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3901,7 +4055,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +4067,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +4080,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -4015,7 +4169,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4027,7 +4181,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4040,7 +4194,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{66}
+	return file_messages_control_proto_rawDescGZIP(), []int{68}
 }
 
 type NodeStatusResponse struct {
@@ -4052,7 +4206,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4218,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4231,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{67}
+	return file_messages_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -4099,7 +4253,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4111,7 +4265,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4124,7 +4278,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{68}
+	return file_messages_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -4162,7 +4316,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4328,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4341,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{69}
+	return file_messages_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Event) GetKind() string {
@@ -4239,7 +4393,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4405,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4418,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{70}
+	return file_messages_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -4305,7 +4459,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4471,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4484,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{71}
+	return file_messages_control_proto_rawDescGZIP(), []int{73}
 }
 
 type ListKeysResponse struct {
@@ -4342,7 +4496,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4354,7 +4508,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4367,7 +4521,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{72}
+	return file_messages_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -4392,7 +4546,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4404,7 +4558,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4571,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{73}
+	return file_messages_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -4736,7 +4890,19 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\"A\n" +
 	"\x14NodeAdaptersResponse\x12)\n" +
-	"\x04uses\x18\x01 \x03(\v2\x15.troupe.v1.AdapterUseR\x04uses\"\x8c\x03\n" +
+	"\x04uses\x18\x01 \x03(\v2\x15.troupe.v1.AdapterUseR\x04uses\"\xa4\x01\n" +
+	"\x11NodeRecordRequest\x12\x1c\n" +
+	"\trecording\x18\x01 \x01(\tR\trecording\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\bR\x05begin\x123\n" +
+	"\aelapsed\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\x04R\x05after\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\"z\n" +
+	"\x12NodeRecordResponse\x12\x14\n" +
+	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\x04R\x04lost\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\rR\x04open\"\x8c\x03\n" +
 	"\n" +
 	"ModelSizes\x12!\n" +
 	"\fweight_bytes\x18\x01 \x01(\x04R\vweightBytes\x12$\n" +
@@ -4803,7 +4969,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -4871,106 +5037,109 @@ var file_messages_control_proto_goTypes = []any{
 	(*NodeModelResponse)(nil),       // 63: troupe.v1.NodeModelResponse
 	(*NodeAdaptersRequest)(nil),     // 64: troupe.v1.NodeAdaptersRequest
 	(*NodeAdaptersResponse)(nil),    // 65: troupe.v1.NodeAdaptersResponse
-	(*ModelSizes)(nil),              // 66: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 67: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 68: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 69: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 70: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 71: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 72: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 73: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 74: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 75: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 76: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 77: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 78: troupe.v1.AdapterSpec
-	(*timestamppb.Timestamp)(nil),   // 79: google.protobuf.Timestamp
-	(AdapterLocation)(0),            // 80: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 81: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),               // 82: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 83: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 84: troupe.v1.SequenceMigration
-	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
-	(*PreemptionStatus)(nil),        // 86: troupe.v1.PreemptionStatus
-	(*Refused)(nil),                 // 87: troupe.v1.Refused
-	(*Member)(nil),                  // 88: troupe.v1.Member
-	(*HostCacheStatus)(nil),         // 89: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 90: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 91: troupe.v1.GpuWeights
-	(Reason)(0),                     // 92: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 93: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 94: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 95: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 96: troupe.v1.ClientUsage
+	(*NodeRecordRequest)(nil),       // 66: troupe.v1.NodeRecordRequest
+	(*NodeRecordResponse)(nil),      // 67: troupe.v1.NodeRecordResponse
+	(*ModelSizes)(nil),              // 68: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 69: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 70: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 71: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 72: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 73: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 74: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 75: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 76: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 77: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 78: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 79: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 80: troupe.v1.AdapterSpec
+	(*timestamppb.Timestamp)(nil),   // 81: google.protobuf.Timestamp
+	(AdapterLocation)(0),            // 82: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 83: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),               // 84: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 85: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 86: troupe.v1.SequenceMigration
+	(*durationpb.Duration)(nil),     // 87: google.protobuf.Duration
+	(*PreemptionStatus)(nil),        // 88: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 89: troupe.v1.Refused
+	(*Member)(nil),                  // 90: troupe.v1.Member
+	(*HostCacheStatus)(nil),         // 91: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 92: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 93: troupe.v1.GpuWeights
+	(Reason)(0),                     // 94: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 95: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 96: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 97: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 98: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	75, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	75, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	76, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	77, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	78, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	78, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	78, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	77, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	77, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	78, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	79, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	79, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	80, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	80, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	80, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
 	14, // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
 	13, // 9: troupe.v1.ListAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	79, // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
-	78, // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	81, // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
+	80, // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	13, // 12: troupe.v1.AdapterResponse.use:type_name -> troupe.v1.AdapterUse
 	19, // 13: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	14, // 14: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
 	20, // 15: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	80, // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	81, // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	81, // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	81, // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	81, // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	82, // 21: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	83, // 22: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	75, // 23: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	76, // 24: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	75, // 25: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	76, // 26: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	75, // 27: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	76, // 28: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	75, // 29: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	76, // 30: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	84, // 31: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	85, // 32: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
-	86, // 33: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	82, // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	83, // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	83, // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	83, // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	83, // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	84, // 21: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	85, // 22: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	77, // 23: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	78, // 24: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 25: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	78, // 26: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 27: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	78, // 28: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 29: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	78, // 30: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	86, // 31: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	87, // 32: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	88, // 33: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
 	53, // 34: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	87, // 35: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	89, // 35: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
 	53, // 36: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	53, // 37: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	88, // 38: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	81, // 39: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	79, // 40: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	90, // 38: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	83, // 39: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	81, // 40: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
 	54, // 41: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	89, // 42: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	90, // 43: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	91, // 42: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	92, // 43: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	59, // 44: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 45: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	69, // 46: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	79, // 47: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	71, // 46: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	81, // 47: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	59, // 48: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	91, // 49: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	93, // 49: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
 	59, // 50: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	66, // 51: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	68, // 51: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
 	13, // 52: troupe.v1.NodeAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	53, // 53: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	79, // 54: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	79, // 55: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	92, // 56: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	93, // 57: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	94, // 58: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	74, // 59: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	95, // 60: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	96, // 61: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	87, // 53: troupe.v1.NodeRecordRequest.elapsed:type_name -> google.protobuf.Duration
+	53, // 54: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	81, // 55: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	81, // 56: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	94, // 57: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	95, // 58: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	96, // 59: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	76, // 60: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	97, // 61: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	98, // 62: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4995,7 +5164,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,6 +8,7 @@ import (
 	"troupe/cluster/link"
 	"troupe/control/catalogue"
 	"troupe/gateway"
+	"troupe/internal/recorder"
 	"troupe/node/backend"
 	"troupe/node/hierarchy"
 	"troupe/node/membership"
@@ -29,6 +30,7 @@ type parts struct {
 	calls      *gateway.Calls
 	shares     *gateway.Quotas
 	gateway    *gateway.Gateway
+	recorder   *recorder.Recorder
 	control    *controls
 	stopActors func()
 

@@ -12,6 +12,7 @@ import (
 	"troupe/control"
 	"troupe/engine/residency"
 	"troupe/gateway"
+	"troupe/internal/recorder"
 	"troupe/messages"
 	"troupe/node/adapteruse"
 	"troupe/node/backend"
@@ -83,6 +84,7 @@ func (p *parts) composeBackend(context.Context) error {
 		Deployments: deployments.Deployments, Cluster: status.Cluster, Publish: p.publish, Runtime: p.cfg.Runtime,
 		Use: &p.adapterUse,
 	}
+	p.recorder = recorder.New(p.cfg.Name, p.cfg.Runtime.Now, func() []byte { value, _ := p.secret.Get(); return value })
 	p.gateway = p.newGateway(backend.Directory{DeploymentControl: deployments, Cache: &p.cache}, adapters, view)
 	prefixes := &backend.Prefixes{Pins: &p.pins, Secret: p.secret, Catalogue: p.catalogue, Log: p.cfg.Log}
 	p.control = &controls{
@@ -123,7 +125,7 @@ func (p *parts) newGateway(models gateway.Directory, adapters gateway.Adapters, 
 		AdapterServed: func(a *messages.AdapterSpec) {
 			p.adapterUse.Served(adapteruse.Key{Model: a.GetModel(), Adapter: a.Key()}, p.cfg.Runtime.Now())
 		},
-		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies, Runtime: p.cfg.Runtime,
+		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies, Runtime: p.cfg.Runtime, Recorder: p.recorder,
 	})
 }
 
@@ -152,7 +154,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		},
 		Router: hierarchy.Router{
 			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,
-			Cache: &p.cache, OnSynced: once(p.signals.routesKnown),
+			Cache: &p.cache, OnSynced: once(p.signals.routesKnown), Recorder: p.recorder,
 		},
 		Deployments: hierarchy.Deployments{
 			HostCache: images,
@@ -167,6 +169,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			Audit: p.audit.Log, Log: p.cfg.Log, Guard: p.bus.Guard(), TrustAccounts: p.cfg.TrustAccounts,
 			Synced: p.signals.informed, OnServing: once(p.signals.serving), Leaving: p.signals.leaving,
 			Extra: []control.Endpoint{hierarchy.Infer(p.gateway)}, Runtime: p.cfg.Runtime,
+			Recorder: p.recorder, OpenCalls: p.calls.Open,
 		},
 		Calls: p.calls, Shares: p.shares, Members: p.nodes.Current,
 	}.Start(p.base())

@@ -189,6 +189,16 @@ func helpVars() kong.Vars {
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",
 		"config":      "YAML file with deployments, adapters and any of these options, with underscores (nats_listen).",
 
+		"simulaterecording": "Simulate a recording of \"troupe record\", and compare. With a scenario, its nodes and " +
+			"deployments serve the recorded requests.",
+		"simulatecosts": "With --recording, the costs that \"troupe calibrate\" wrote; may be given several times " +
+			"(default: those in the recording).",
+		"simulatecheck": "With --recording, only make the recorded routing decisions again, and compare.",
+
+		"reportrecording": "Report on a recording of \"troupe record\" instead of a cluster.",
+
+		"recordcosts": "Also store these costs, which \"troupe calibrate\" wrote; may be given several times.",
+
 		"reportoutput": "Output: table or json.",
 		"reportfor":    "Sample the cluster for this long, which gives peaks.",
 		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",

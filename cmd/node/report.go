@@ -12,18 +12,20 @@ import (
 	"troupe/core/capacity"
 	"troupe/messages"
 	"troupe/observe/report"
+	"troupe/recording"
 	"troupe/workload"
 )
 
 type reportCommand struct {
 	clusterClient
-	Output string        `name:"output" short:"o" enum:"table,json" default:"table" help:"${reportoutput}"`
-	Price  *float64      `name:"price" placeholder:"AMOUNT" help:"Price of a device-hour; adds costs a day."`
-	For    time.Duration `name:"for" placeholder:"DURATION" xor:"of" help:"${reportfor}"`
-	Every  time.Duration `name:"every" default:"10s" help:"With --for, the time between two samples."`
-	Trace  string        `name:"trace" placeholder:"FILE" xor:"of" help:"${reporttrace}"`
-	Models string        `name:"models" placeholder:"FILE" help:"${reportmodels}"`
-	Window time.Duration `name:"window" default:"5m" help:"With --trace, the time over which a use is averaged."`
+	Output    string        `name:"output" short:"o" enum:"table,json" default:"table" help:"${reportoutput}"`
+	Price     *float64      `name:"price" placeholder:"AMOUNT" help:"Price of a device-hour; adds costs a day."`
+	For       time.Duration `name:"for" placeholder:"DURATION" xor:"of" help:"${reportfor}"`
+	Every     time.Duration `name:"every" default:"10s" help:"With --for, the time between two samples."`
+	Trace     string        `name:"trace" placeholder:"FILE" xor:"of" help:"${reporttrace}"`
+	Recording string        `name:"recording" placeholder:"FILE" xor:"of" help:"${reportrecording}"`
+	Models    string        `name:"models" placeholder:"FILE" help:"${reportmodels}"`
+	Window    time.Duration `name:"window" default:"5m" help:"With --trace, the time over which a use is averaged."`
 }
 
 func (reportCommand) Help() string {
@@ -60,6 +62,7 @@ Examples:
   troupe report --for 10m
   troupe report --models examples/capacity.yaml
   troupe report --models models.yaml --trace requests.jsonl --window 1m
+  troupe report --recording monday.rec.gz
   troupe report -o json | jq '.models[] | {model, wasted: .wasted_hours.value}'`
 }
 
@@ -70,7 +73,9 @@ func (r reportCommand) Run(c console) error {
 	}
 	var answer *messages.CapacityReport
 	var err error
-	if r.Models != "" {
+	if r.Recording != "" {
+		answer, err = r.ofRecording()
+	} else if r.Models != "" {
 		answer, err = r.ofFile()
 	} else {
 		answer, err = r.ofCluster()
@@ -93,10 +98,26 @@ func (r reportCommand) check() error {
 		return errors.New("--trace needs the speeds of its models; describe them in a file, and set --models")
 	case r.For != 0 && r.Models != "":
 		return errors.New("--for samples a cluster, and --models is used instead of one; remove one of them")
+	case r.Recording != "" && r.Models != "":
+		return errors.New("a recording has its models; remove --models")
 	case r.For < 0 || r.Every <= 0 || r.Window <= 0:
 		return errors.New("--for, --every and --window must be positive, such as 10m")
 	}
 	return nil
+}
+
+// ofRecording returns the report of a recording.
+func (r reportCommand) ofRecording() (*messages.CapacityReport, error) {
+	read, err := recording.Open(r.Recording)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	answer, err := report.Recorded(read, r.Price)
+	if err != nil {
+		return nil, fmt.Errorf("--recording %s: %w", r.Recording, err)
+	}
+	answer.Source = r.Recording
+	return answer, nil
 }
 
 // ofFile returns the report of a trace, or of the figures in the file of models.

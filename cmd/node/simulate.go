@@ -28,6 +28,7 @@ type simulateCommand struct {
 	Record    string   `name:"record" placeholder:"FILE" help:"Write each decision to FILE, as lines of JSON."`
 	Replay    string   `name:"replay" placeholder:"FILE" help:"${simreplay}"`
 	OneByOne  bool     `name:"one-by-one" help:"Run each step by itself; the results are the same."`
+	recordingOptions
 }
 
 func (simulateCommand) Help() string {
@@ -57,11 +58,16 @@ Examples:
   troupe simulate --compare today.yaml tomorrow.yaml --seeds 5
   troupe simulate examples/scenarios/two-models.yaml --sweep deployments.chat.replicas=1,2,3 --html sweep.html
   troupe simulate examples/scenarios/two-models.yaml --record decisions.jsonl
-  troupe simulate --replay decisions.jsonl`
+  troupe simulate --replay decisions.jsonl
+  troupe simulate --recording monday.rec.gz
+  troupe simulate --recording monday.rec.gz --check-decisions`
 }
 
 // Run simulates the scenarios for each seed.
 func (s simulateCommand) Run(c console) error {
+	if done, err := s.runRecording(c); done {
+		return err
+	}
 	if err := s.check(); err != nil {
 		return &usageError{err}
 	}
@@ -96,7 +102,7 @@ func (s simulateCommand) check() error {
 	case s.Replay != "":
 		return s.checkReplay()
 	case len(s.Scenarios) == 0:
-		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml")
+		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml, or set --recording")
 	case s.Seeds < 1 || s.Seeds > 1<<20:
 		return fmt.Errorf("--seeds is %d; simulate at least 1", s.Seeds)
 	case s.Compare && len(s.Sweep) > 0:
@@ -146,15 +152,23 @@ func factsOf(folder string) (cost.Model, error) {
 		KVHeads: c.KVHeads, HeadDim: c.HeadDim, Tied: c.TiedEmbeddings, ContextTokens: c.ContextTokens}, err
 }
 
-// read reads the scenarios, and expands the grid.
-func (s simulateCommand) read() (*simulatedRuns, error) {
-	var set []simulate.Setting
+// settings returns the keys that --set changes.
+func (s simulateCommand) settings() (set []simulate.Setting, err error) {
 	for _, text := range s.Set {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
 			return nil, fmt.Errorf("--set %s has no value; write KEY=VALUE, such as deployments.chat.replicas=2", text)
 		}
 		set = append(set, simulate.Setting{Key: key, Value: value})
+	}
+	return set, nil
+}
+
+// read reads the scenarios, and expands the grid.
+func (s simulateCommand) read() (*simulatedRuns, error) {
+	set, err := s.settings()
+	if err != nil {
+		return nil, err
 	}
 	points, err := scenario.Grid(s.Sweep)
 	if err != nil {

@@ -50,7 +50,7 @@ func (s simulateCommand) replay(c console) error {
 	}
 	cfg := read.Config
 	cfg.Seed, cfg.StepByStep, cfg.Origin, cfg.Record = header.Seed, s.OneByOne, header.Origin, compared
-	progress := startRuns(c.log, &simulatedRuns{scenarios: []*scenario.Scenario{read}}, 1)
+	progress := startRuns(c.log, []time.Duration{cfg.Duration}, 1)
 	cfg.Progress = progress.run(cfg.Duration).at
 	result, err := simulate.Run(cfg, requests)
 	if err == nil {

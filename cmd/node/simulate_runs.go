@@ -19,6 +19,14 @@ type simulatedRuns struct {
 	alternatives []simulate.Alternative
 }
 
+// durations returns the duration of each alternative.
+func (r *simulatedRuns) durations() (all []time.Duration) {
+	for _, s := range r.scenarios {
+		all = append(all, s.Config.Duration)
+	}
+	return all
+}
+
 // mostPanels is the largest number of alternatives for which a page has figures over time.
 const mostPanels = 12
 
@@ -33,7 +41,7 @@ func (s simulateCommand) runAll(runs *simulatedRuns, c console) error {
 		first = *s.Seed
 	}
 	jobs := len(runs.scenarios) * s.Seeds
-	progress := startRuns(c.log, runs, s.Seeds)
+	progress := startRuns(c.log, runs.durations(), s.Seeds)
 	errs := make([]error, jobs)
 	for i := range runs.alternatives {
 		runs.alternatives[i].Runs = make([]simulate.Result, s.Seeds)
@@ -110,10 +118,10 @@ type runsProgress struct {
 	shown string
 }
 
-func startRuns(out io.Writer, runs *simulatedRuns, seeds int) *runsProgress {
-	p := &runsProgress{runs: len(runs.scenarios) * seeds}
-	for _, s := range runs.scenarios {
-		p.all += s.Config.Duration * time.Duration(seeds)
+func startRuns(out io.Writer, runs []time.Duration, seeds int) *runsProgress {
+	p := &runsProgress{runs: len(runs) * seeds}
+	for _, duration := range runs {
+		p.all += duration * time.Duration(seeds)
 	}
 	if writesTerminal(out) {
 		p.out = out

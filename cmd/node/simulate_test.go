@@ -4,18 +4,12 @@ import (
 	"bytes"
 	"testing"
 	"time"
-
-	"troupe/simulate"
-	"troupe/simulate/scenario"
 )
 
 // TestSimulationProgress shows two runs of different lengths. What follows the duration of a run counts
 // nothing.
 func TestSimulationProgress(t *testing.T) {
-	runs := &simulatedRuns{scenarios: []*scenario.Scenario{
-		{Config: simulate.Config{Duration: time.Hour}}, {Config: simulate.Config{Duration: 3 * time.Hour}},
-	}}
-	p := startRuns(nil, runs, 1)
+	p := startRuns(nil, []time.Duration{time.Hour, 3 * time.Hour}, 1)
 	var shown bytes.Buffer
 	p.out = &shown
 	a, b := p.run(time.Hour), p.run(3*time.Hour)

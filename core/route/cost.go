@@ -2,24 +2,27 @@ package route
 
 import "slices"
 
-const (
-	// defaultTokens is the assumed length of an output, and of a prompt before the first one was
+// Weights are the parameters of the cost.
+type Weights struct {
+	// DefaultTokens is the assumed length of an output, and of a prompt before the first one was
 	// routed.
-	defaultTokens = 256
-	meanWindow    = 16 // requests in the running mean of prefills
+	DefaultTokens int
+	// A replica gets no more sequences while its load exceeds ShareFactor times the mean load by
+	// more than ShareSlack of its own places.
+	ShareFactor, ShareSlack float64
+	// DRAMAdapterTokens and DiskAdapterTokens are the cost of loading an adapter to the device, in
+	// prompt tokens that could be computed meanwhile.
+	DRAMAdapterTokens, DiskAdapterTokens int
+}
 
-	// A replica gets no more sequences while its load exceeds shareFactor times the mean load by
-	// more than shareSlack of its own places.
-	shareFactor = 1.5
-	shareSlack  = 1.0 / 8
+// DefaultWeights are those of every router. An adapter of rank 16 on the attention of a 70B model has
+// 131 MB: 5 ms at 25 GB/s over PCIe, and 44 ms more at 3 GB/s from a disk, at 10,000 tokens per second.
+// Both times grow with the model as the time per token does.
+var DefaultWeights = Weights{
+	DefaultTokens: 256, ShareFactor: 1.5, ShareSlack: 1.0 / 8, DRAMAdapterTokens: 64, DiskAdapterTokens: 512,
+}
 
-	// dramAdapterTokens and diskAdapterTokens are the cost of loading an adapter to the device, in
-	// prompt tokens that could be computed meanwhile. An adapter of rank 16 on the attention of a
-	// 70B model has 131 MB: 5 ms at 25 GB/s over PCIe, and 44 ms more at 3 GB/s from a disk, at
-	// 10,000 tokens per second. Both times grow with the model as the time per token does.
-	dramAdapterTokens = 64
-	diskAdapterTokens = 512
-)
+const meanWindow = 16 // requests in the running mean of prefills
 
 // load returns the number of sequences ahead of a new one.
 func (s *slot) load() int { return s.Running + s.Waiting + s.routed }
@@ -44,7 +47,7 @@ func (t *Routes) cost(s *slot, tokens, blocks int) int {
 		cost += decoding * ((queue + perStep - 1) / perStep)
 	}
 	if s.MaxSequences > 0 {
-		cost += defaultTokens * max(0, s.load()+1-s.MaxSequences)
+		cost += t.weights.DefaultTokens * max(0, s.load()+1-s.MaxSequences)
 	}
 	if s.KVBlocks > 0 {
 		cost += max(0, queue-s.KVBlocksFree*s.BlockTokens)
@@ -65,12 +68,12 @@ func (s *slot) residence(adapter string) Residence {
 }
 
 // adapterCost returns the cost of loading an adapter to the device, in tokens.
-func (s *slot) adapterCost(adapter string) int {
+func (t *Routes) adapterCost(s *slot, adapter string) int {
 	switch s.residence(adapter) {
 	case OnDisk:
-		return diskAdapterTokens
+		return t.weights.DiskAdapterTokens
 	case InDRAM:
-		return dramAdapterTokens
+		return t.weights.DRAMAdapterTokens
 	}
 	return 0
 }

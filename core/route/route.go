@@ -62,6 +62,7 @@ type Routes struct {
 	byName      map[string]int // slot by replica
 	index       slotIndex
 	meanPrefill float64 // running mean of the prompt tokens that routed requests had to compute
+	weights     Weights
 
 	live  []uint64 // scratch memory of Route
 	depth []int
@@ -82,8 +83,8 @@ type slot struct {
 // NewRoutes returns an empty table.
 func NewRoutes() *Routes {
 	return &Routes{
-		byName: make(map[string]int), index: newSlotIndex(), meanPrefill: defaultTokens, live: make([]uint64, 1),
-		depth: make([]int, 64),
+		byName: make(map[string]int), index: newSlotIndex(), live: make([]uint64, 1), depth: make([]int, 64),
+		meanPrefill: float64(DefaultWeights.DefaultTokens), weights: DefaultWeights,
 	}
 }
 
@@ -164,10 +165,10 @@ func (t *Routes) Route(r Request) Decision {
 			continue
 		}
 		c := ranked{
-			slot: i, excluded: s.excluded, cost: t.cost(s, r.Tokens, t.depth[i]) + s.adapterCost(r.Adapter),
+			slot: i, excluded: s.excluded, cost: t.cost(s, r.Tokens, t.depth[i]) + t.adapterCost(s, r.Adapter),
 			tie: mix(id ^ s.salt),
 		}
-		if c.excluded == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
+		if c.excluded == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*t.weights.ShareSlack {
 			c.excluded = OverShare
 		}
 		d.Counts[c.excluded]++
@@ -179,7 +180,7 @@ func (t *Routes) Route(r Request) Decision {
 }
 
 // exclude sets the exclusion of each slot, marks as live those whose blocks matter, and returns the
-// fair share: shareFactor times the mean load of the eligible replicas.
+// fair share: ShareFactor times the mean load of the eligible replicas.
 func (t *Routes) exclude(r Request) float64 {
 	clear(t.live)
 	clear(t.depth)
@@ -195,7 +196,7 @@ func (t *Routes) exclude(r Request) float64 {
 			t.live[i/64] |= 1 << (i % 64)
 		}
 	}
-	return shareFactor * float64(load) / float64(max(1, eligible))
+	return t.weights.ShareFactor * float64(load) / float64(max(1, eligible))
 }
 
 // choose takes the first of the ranked replicas if it may be chosen.

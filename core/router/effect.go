@@ -1,5 +1,7 @@
 package router
 
+import "troupe/core/route"
+
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
@@ -81,6 +83,17 @@ type Store struct{}
 // DropStored removes a deployment from the cache of stored deployments.
 type DropStored struct{ Deployment string }
 
+// Decided reports a decision that was made while Record was on: what the policy saw, and what it chose. Of a request
+// that waits, only the last decision is reported.
+type Decided struct {
+	Request string // ID
+	Model   string
+	Saw     route.View // zero: the model is not known here, or not deployed
+	Choice  string     // empty: the request is refused
+	Refusal Refusal    // zero: it is routed
+	Cause   string     // why it is routed again; empty: it is the first time
+}
+
 // ReportSynced reports, once, that the router knows everything that the other routers knew when it
 // started.
 type ReportSynced struct{}
@@ -108,5 +121,6 @@ func (Announce) isEffect()        {}
 func (CorrectAdapters) isEffect() {}
 func (Store) isEffect()           {}
 func (DropStored) isEffect()      {}
+func (Decided) isEffect()         {}
 func (ReportSynced) isEffect()    {}
 func (Ignored) isEffect()         {}

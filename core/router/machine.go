@@ -49,6 +49,8 @@ type Machine struct {
 	groups   map[string]Actor   // groups of deployments, by node
 
 	log     decisionLog
+	records bool       // decisions are reported
+	saw     route.View // what the last decision saw, if records is set
 	effects []Effect
 }
 

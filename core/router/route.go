@@ -63,14 +63,22 @@ func (m *Machine) Route(r Request, now time.Time) []Effect {
 // decide returns the replica for a request, and why.
 func (m *Machine) decide(r Request) (d route.Decision) {
 	t := m.models[r.Model]
+	m.saw = route.View{}
 	if _, stored := m.stored[r.Model]; t != nil && (stored || m.phase == Starting) {
-		d = t.routes.Route(route.Request{
+		request := route.Request{
 			ID: r.ID, Hashes: t.fingerprints(r), Tokens: len(r.Prompt), Avoid: m.avoided(t, r.Avoid),
 			Adapter: r.Adapter, Revision: r.Revision,
-		})
+		}
+		if m.records {
+			m.saw = t.routes.View(request)
+		}
+		d = t.routes.Route(request)
 	}
 	return d
 }
+
+// Record turns on or off that decisions are reported as Decided. It changes no decision.
+func (m *Machine) Record(on bool) { m.records = on }
 
 // answer answers a request, which may wait, or reports false if it has to wait. The caller removes one that
 // waited from the queue.
@@ -92,6 +100,9 @@ func (m *Machine) answer(r Request, d route.Decision, now time.Time) bool {
 	}
 	m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: a.Refusal, Cause: r.Cause})
 	m.emit(a)
+	if m.records {
+		m.emit(Decided{r.ID, r.Model, m.saw, d.Name, a.Refusal, r.Cause})
+	}
 	delete(m.requests, r.ID)
 	return true
 }

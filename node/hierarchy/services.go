@@ -15,6 +15,7 @@ import (
 	"troupe/control"
 	"troupe/engine"
 	"troupe/gateway"
+	"troupe/internal/recorder"
 	"troupe/messages"
 	"troupe/node/query"
 )
@@ -27,6 +28,7 @@ type Router struct {
 	Adapters func(model string, held []*messages.AdapterHeld) (tell []proto.Message)
 	Cache    *router.DeploymentCache
 	OnSynced func() // called when the router knows the replicas of the other nodes
+	Recorder *recorder.Recorder
 }
 
 // Props returns the props of the router.
@@ -37,6 +39,7 @@ func (r Router) Props(b *Base) *actor.Props {
 		Leader:   func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Replicas: b.pid(query.Replicas), Deployments: b.pid(query.Deployments), Sessions: r.Sessions,
 		Tiers: r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
+		Recorder: r.Recorder,
 	})
 }
 

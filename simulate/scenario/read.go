@@ -39,8 +39,22 @@ func Read(path string, facts FactsOf, set ...simulate.Setting) (*Scenario, error
 	return Parse(path, source, facts, set...)
 }
 
+// ReadCluster is like Read, but the requests come from elsewhere: the scenario needs no workload, and one that it has
+// is not used.
+func ReadCluster(path string, facts FactsOf, set ...simulate.Setting) (*Scenario, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return parse(path, source, facts, set, false)
+}
+
 // Parse parses a scenario. Paths in it are relative to the folder of path.
 func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (*Scenario, error) {
+	return parse(path, source, facts, set, true)
+}
+
+func parse(path string, source []byte, facts FactsOf, set []simulate.Setting, workload bool) (*Scenario, error) {
 	f := &File{path: path, source: source}
 	err := yaml.NewDecoder(bytes.NewReader(source), yaml.Strict()).Decode(f)
 	if errors.Is(err, io.EOF) {
@@ -58,7 +72,11 @@ func Parse(path string, source []byte, facts FactsOf, set ...simulate.Setting) (
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}
-	for _, part := range []func(*File) error{s.base, s.devices, s.deployments, s.workload, s.faults} {
+	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults}
+	if workload {
+		parts = append(parts, s.workload)
+	}
+	for _, part := range parts {
 		if err := part(f); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/router"
+	"troupe/internal/recorder"
 	"troupe/messages"
 )
 
@@ -27,6 +28,7 @@ type Config struct {
 	// Adapters returns the messages to send to a replica of a model that reports these adapters. If
 	// Adapters is nil, no messages are sent.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
+	Recorder *recorder.Recorder // records decisions; nil: none is recorded
 }
 
 // Props returns the props of a router.

@@ -27,6 +27,7 @@ func (r *router) onStarted(ctx actor.Context) {
 func (r *router) onFlush(ctx actor.Context, msg *flush) {
 	if msg.incarnation == r.incarnation {
 		supervise.After(ctx, core.FlushInterval, msg)
+		r.machine.Record(r.Recorder.Active()) // for requests that wait
 		r.perform(ctx, r.machine.Tick(supervise.Now(ctx)))
 	}
 }
@@ -84,6 +85,7 @@ func (r *router) onStoreRead(ctx actor.Context, msg *messages.ListDeploymentsRes
 // onRouteSequence answers with the replica that is expected to serve a request soonest, or with a
 // refusal. If the request has to wait, it says so and answers again later.
 func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence) {
+	r.machine.Record(r.Recorder.Active())
 	r.perform(ctx, r.machine.Route(requestOf(msg, ctx.Sender()), supervise.Now(ctx)))
 }
 

@@ -5,8 +5,10 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	core "troupe/core/router"
 	"troupe/messages"
+	"troupe/recording"
 )
 
 // perform carries out effects, in order.
@@ -48,6 +50,8 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 			r.Cache.put(ctx.Message().(*messages.ApplyDeployment))
 		case core.DropStored:
 			r.Cache.remove(e.Deployment)
+		case core.Decided:
+			r.Recorder.Decision(supervise.Now(ctx), decisionOf(e))
 		case core.ReportSynced:
 			r.OnSynced()
 		case core.Ignored: // repeated and outdated announcements are frequent
@@ -55,6 +59,15 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 			panic(fmt.Sprintf("router: unknown effect %T", effect))
 		}
 	}
+}
+
+// decisionOf returns a decision as it is recorded.
+func decisionOf(e core.Decided) recording.Decision {
+	d := recording.Decision{ID: e.Request, Model: e.Model, Saw: e.Saw, Choice: e.Choice, Cause: e.Cause}
+	if e.Refusal != (core.Refusal{}) {
+		d.Reason = messages.Reason(e.Refusal.Reason).String()
+	}
+	return d
 }
 
 // announce sends the next announcement and starts collecting the one after it.

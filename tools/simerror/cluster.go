@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/control"
+	"troupe/messages"
+	"troupe/observe/record"
+	"troupe/recording"
+	"troupe/workload"
+)
+
+// startTimeout bounds the start of the nodes, and of replicas.
+const startTimeout = time.Minute
+
+// cluster is a cluster of node processes.
+type cluster struct {
+	nodes []*exec.Cmd
+	http  map[string]string // addresses by name of the node
+	conn  *nats.Conn
+	to    []string // addresses of the nodes without replicas, at which requests come in
+}
+
+// startCluster starts nodes with a device each. The first one runs the NATS server.
+func startCluster(ctx context.Context, binary, dir string, count int) (c *cluster, err error) {
+	c = &cluster{http: make(map[string]string)}
+	defer func() {
+		if err != nil {
+			c.stop()
+		}
+	}()
+	server, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	for i := range count {
+		name := fmt.Sprintf("n%d", i+1)
+		at, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		args := []string{"up", "--name", name, "--data", filepath.Join(dir, name), "--http", at, "--devices", device}
+		if i == 0 {
+			args = append(args, "--nats-listen", server)
+		} else {
+			args = append(args, "--join", "nats://"+server)
+		}
+		if err := c.startNode(dir, name, binary, args); err != nil {
+			return nil, err
+		}
+		c.http[name] = at
+		if i == 0 {
+			err := until(ctx, "the NATS server", func() (err error) {
+				c.conn, err = nats.Connect("nats://" + server)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, until(ctx, "all nodes", func() error {
+		all := &messages.ListNodesResponse{}
+		err := c.ask(ctx, "nodes.list", &messages.ListNodesRequest{}, all)
+		if err == nil && len(all.GetNodes()) != count {
+			err = fmt.Errorf("%d of %d nodes", len(all.GetNodes()), count)
+		}
+		return err
+	})
+}
+
+func (c *cluster) startNode(dir, name, binary string, args []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), oneCPU)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C stops this program, which stops the nodes
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c.nodes = append(c.nodes, cmd)
+	return nil
+}
+
+// stop ends all nodes.
+func (c *cluster) stop() {
+	if c.conn != nil {
+		c.conn.Close()
+	}
+	for _, n := range c.nodes {
+		_ = n.Process.Kill() // it may have ended
+		_ = n.Wait()
+	}
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// until repeats a check until it succeeds.
+func until(ctx context.Context, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// ask asks the control service.
+func (c *cluster) ask(ctx context.Context, endpoint string, request, answer proto.Message) error {
+	body, err := control.Encode(request)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	reply, err := c.conn.RequestWithContext(ctx, "troupe.v1."+endpoint, body)
+	if err != nil {
+		return err
+	}
+	if refused := reply.Header.Get("Nats-Service-Error"); refused != "" {
+		return errors.New(refused)
+	}
+	return (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, answer)
+}
+
+// scale deploys the model with a number of replicas, and waits until they serve.
+func (c *cluster) scale(ctx context.Context, replicas int) error {
+	folder, err := filepath.Abs(model)
+	if err != nil {
+		return err
+	}
+	spec := &messages.DeploymentSpec{Name: deployed, Path: folder, Replicas: new(uint32(replicas)),
+		KvBlocks: new(uint32(kvBlocks)), MinReplicas: new(uint32(replicas)), MaxReplicas: new(uint32(replicas))}
+	err = c.ask(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
+	if err != nil {
+		return err
+	}
+	return until(ctx, "the replicas", func() error {
+		all := &messages.GetModelResponse{}
+		if err := c.ask(ctx, "models.get", &messages.GetModelRequest{Name: deployed}, all); err != nil {
+			return err
+		}
+		serving, idle := 0, maps.Clone(c.http)
+		for _, p := range all.GetModel().GetReplicas() {
+			if p.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
+				serving++
+				delete(idle, p.GetNode())
+			}
+		}
+		if serving != replicas {
+			return fmt.Errorf("%d of %d replicas serve: %s", serving, replicas, all.GetModel().GetDetail())
+		}
+		c.to = slices.Sorted(maps.Values(idle))
+		return nil
+	})
+}
+
+// record sends requests at their times, and records them.
+func (c *cluster) record(ctx context.Context, path string, requests []workload.Request) error {
+	if err := c.warm(ctx); err != nil {
+		return err
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	w := recording.NewWriter(out)
+	recorded, end := context.WithCancel(ctx)
+	defer end()
+	begun, done := make(chan struct{}), make(chan error, 1)
+	first := true
+	go func() {
+		_, err := (&record.Recorder{Ask: c.ask, Out: w, Troupe: "simerror", Progress: func(record.Statistics) {
+			if first {
+				close(begun)
+			}
+			first = false
+		}}).Run(recorded)
+		done <- errors.Join(err, w.Close())
+	}()
+	select {
+	case <-begun:
+	case err := <-done:
+		return err
+	}
+	sent := c.send(ctx, requests)
+	end()
+	return errors.Join(sent, <-done)
+}

@@ -1,0 +1,151 @@
+// Command simerror measures the error of the simulator and writes docs/simulations/error.md.
+//
+// It calibrates the model that ships, on one software device alone and beside another busy one. Then it starts a
+// cluster of three node processes with a software device each, and records two workloads. Workload A runs on one
+// device: the costs are fitted to it. Workload B has other arrivals and lengths and runs on two devices: it judges.
+// At most two devices are busy at once, so that two cores suffice.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"troupe/core/cost"
+	"troupe/core/route"
+	"troupe/recording"
+	"troupe/workload"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "simerror:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	calibrate, run time.Duration
+	out, keep      string
+}
+
+func run() error {
+	var o options
+	flag.DurationVar(&o.calibrate, "calibrate", time.Minute, "`time` of each of the two calibrations")
+	flag.DurationVar(&o.run, "run", 3*time.Minute, "`time` of each of the two workloads")
+	flag.StringVar(&o.out, "out", "docs/simulations/error.md", "`file` for the page")
+	flag.StringVar(&o.keep, "keep", "", "`folder` for the profiles and recordings; empty: they are removed")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir := o.keep
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "simerror-*"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	m := measurement{options: o, dir: dir, began: time.Now(), load: loadAverage()}
+	if err := m.measure(ctx); err != nil {
+		return err
+	}
+	page, err := m.page()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.out, []byte(page), 0o644)
+}
+
+// measurement is what was measured.
+type measurement struct {
+	options
+	dir           string
+	began         time.Time
+	load          string // average of the machine before
+	alone, beside cost.Profile
+	factor        float64 // of the costs, fitted to workload A
+	outside       float64 // seconds of a request outside of steps, likewise
+	a, b          judged
+}
+
+// The workloads. Conversations make prompts share prefixes.
+var (
+	workloadA = workload.Load{
+		Rate:   3,
+		Prompt: workload.Lengths{Lognormal: workload.Lognormal{Median: 120, Sigma: 0.6}, Max: 600},
+		Output: workload.Lengths{Lognormal: workload.Lognormal{Median: 40, Sigma: 0.5}, Max: 150},
+		Conversation: workload.Conversation{
+			Turns: 2, System: 64, Block: blockTokens,
+		},
+	}
+	workloadB = workload.Load{
+		Rate: 5, CV: 2,
+		Prompt: workload.Lengths{Lognormal: workload.Lognormal{Median: 200, Sigma: 0.7}, Max: 800},
+		Output: workload.Lengths{Exponential: 60, Max: 200},
+		Conversation: workload.Conversation{
+			Turns: 4, System: 32, Block: blockTokens,
+		},
+	}
+)
+
+const blockTokens = 16
+
+// measure calibrates, records both workloads, and simulates them.
+func (m *measurement) measure(ctx context.Context) error {
+	binary := filepath.Join(m.dir, "troupe")
+	say("building")
+	if err := command(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
+		return err
+	}
+	var err error
+	say("calibrating alone, %v", m.calibrate)
+	if m.alone, err = calibrated(ctx, binary, filepath.Join(m.dir, "alone"), m.calibrate); err != nil {
+		return err
+	}
+	say("calibrating beside another device, %v", m.calibrate)
+	if m.beside, err = calibratedBeside(ctx, binary, m.dir, m.calibrate); err != nil {
+		return err
+	}
+	c, err := startCluster(ctx, binary, filepath.Join(m.dir, "nodes"), 3)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for _, w := range []struct {
+		name     string
+		load     workload.Load
+		seed     uint64
+		replicas int
+		to       *judged
+	}{{"A", workloadA, 1, 1, &m.a}, {"B", workloadB, 2, 2, &m.b}} {
+		if err := c.scale(ctx, w.replicas); err != nil {
+			return err
+		}
+		w.load.Length = m.run
+		requests, err := workload.Collect(w.load.Requests(w.seed))
+		if err != nil {
+			return err
+		}
+		say("recording workload %s: %d requests to %d devices, %v", w.name, len(requests), w.replicas, m.run)
+		path := filepath.Join(m.dir, w.name+".rec.gz")
+		if err := c.record(ctx, path, requests); err != nil {
+			return err
+		}
+		if w.to.recording, err = recording.Open(path); err != nil {
+			return err
+		}
+		w.to.different = len(w.to.recording.CheckDecisions(route.DefaultWeights))
+	}
+	return m.judge()
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
