@@ -40,7 +40,7 @@ func TestLivesAtOnce(t *testing.T) {
 			d.MaxReplicas = rapid.IntRange(1, 3).Draw(t, "most")
 			d.MinReplicas = rapid.IntRange(0, 1).Draw(t, "least")
 			d.Class = rapid.SampledFrom([]batch.Class{batch.Batch, batch.Standard, batch.Interactive}).Draw(t, "class")
-			d.Wait = rapid.Bool().Draw(t, "wait")
+			d.Wait = rapid.IntRange(0, 3).Draw(t, "wait") == 0
 			if d.MinReplicas == 0 {
 				d.IdleAfter = time.Duration(rapid.IntRange(1, 300).Draw(t, "idle")) * time.Second
 				d.Level = rapid.SampledFrom([]deployment.Level{deployment.NoLevel, deployment.OnStandby,
