@@ -30,9 +30,9 @@ type told struct {
 func (s *simulation) startReplica(m *model, spec deployment.ReplicaSpec) *replica {
 	d := s.located[spec.At]
 	s.started++
-	r := &replica{sim: s, name: spec.Name, number: s.started, incarnation: s.started << 16, model: m,
+	r := &replica{sim: s, name: spec.Name, incarnation: s.started << 16, model: m,
 		device: d, spec: spec, times: m.Times[d.Kind], began: s.key.at}
-	r.index = s.register(r)
+	r.id, r.index = fmt.Sprintf("%s#%d", r.name, s.started), s.register(r)
 	r.newMachine()
 	m.replicas, d.replicas = append(m.replicas, r), append(d.replicas, r)
 	s.byName[r.name] = r
@@ -85,9 +85,7 @@ func (d *device) leaveTurns(r *replica) {
 }
 
 // address returns the address of the replica's actor.
-func (r *replica) address() deployment.Ref {
-	return deployment.Ref{Address: r.device.Node, ID: fmt.Sprintf("%s#%d", r.name, r.number)}
-}
+func (r *replica) address() deployment.Ref { return deployment.Ref{Address: r.device.Node, ID: r.id} }
 
 func (r *replica) session() session.Actor { return session.Actor(r.address()) }
 

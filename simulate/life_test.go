@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func TestLivesAtOnce(t *testing.T) {
 			d.MaxReplicas = rapid.IntRange(1, 3).Draw(t, "most")
 			d.MinReplicas = rapid.IntRange(0, 1).Draw(t, "least")
 			d.Class = rapid.SampledFrom([]batch.Class{batch.Batch, batch.Standard, batch.Interactive}).Draw(t, "class")
-			d.Wait = rapid.Bool().Draw(t, "wait")
+			d.Wait = rapid.IntRange(0, 3).Draw(t, "wait") == 0
 			if d.MinReplicas == 0 {
 				d.IdleAfter = time.Duration(rapid.IntRange(1, 300).Draw(t, "idle")) * time.Second
 				d.Level = rapid.SampledFrom([]deployment.Level{deployment.NoLevel, deployment.OnStandby,
@@ -158,4 +159,29 @@ func TestScale(t *testing.T) {
 	contains(t, record, `"event":"scale","deployment":"m","from":1,"to":2,"why":"`, `"source":"device"`,
 		`"event":"scale","deployment":"m","from":2,"to":1,"why":"0% of the places in use for 1m0s"}`,
 		`"event":"retire","replica":"m-1","why":"2 replicas, 1 wanted; m-1 has the fewest sequences: 0"}`)
+}
+
+// TestLivesInReports checks that the table has the lives of replicas only if there are any, and that CSV has the loads
+// by source.
+func TestLivesInReports(t *testing.T) {
+	cfg := Config{Duration: 2 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 0)}}
+	woken, _ := simulate(t, cfg, []workload.Request{{At: time.Minute, Output: 1}})
+	cfg.Deployments = []Deployment{deploy("m", 1)}
+	still, _ := simulate(t, cfg, []workload.Request{{At: time.Minute, Output: 1}})
+	for result, want := range map[*Result]bool{&woken: true, &still: false} {
+		var table, list strings.Builder
+		if err := errors.Join(PrintTable(&table, []Result{*result}), PrintCSV(&list, []Result{*result})); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(table.String(), "STEPS  LOADS  TIME   STARTS  TIME   WAKES  TIME"); got != want ||
+			!strings.Contains(table.String(), "REFUSED") {
+			t.Errorf("the table has the lives of replicas: %v, want %v\n%s", got, want, table.String())
+		}
+		lines := strings.Split(list.String(), "\n")
+		header, row := strings.Split(lines[0], ","), strings.Split(lines[1], ",")
+		at := slices.Index(header, "loads_from_disk")
+		if at < 0 || len(header) != len(row) || (row[at] == "1" && row[at+1] == "0.536870912") != want {
+			t.Errorf("%q\n%q", header, row)
+		}
+	}
 }

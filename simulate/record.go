@@ -45,7 +45,7 @@ func (w *recorder) close() error {
 		return nil
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(w.runs), func(a, b *replica) int {
-		return cmp.Compare(a.number, b.number)
+		return cmp.Compare(a.incarnation, b.incarnation)
 	}) {
 		w.endRun(r)
 	}

@@ -25,7 +25,7 @@ type replica struct {
 	sim         *simulation
 	index       int
 	name        string
-	number      uint64 // of all replicas that have started; part of its address
+	id          string // of its actor, which is that of all its incarnations
 	incarnation uint64 // increases with each start and restart
 	model       *model
 	device      *device
