@@ -28,6 +28,7 @@ type Options struct {
 	DrainGrace   string `yaml:"drain_grace" validate:"omitempty,duration"`
 
 	Devices   string `yaml:"devices" validate:"omitempty,devices"`
+	Simulated string `yaml:"simulated_devices" validate:"omitempty,simulated"`
 	KVReserve string `name:"kv-reserve" yaml:"kv_reserve" validate:"omitempty,reserve"`
 	CUBLAS    string `name:"cublas" yaml:"cublas"`
 

@@ -128,7 +128,7 @@ func (s *scripted) event(l line) Event {
 	case "stale":
 		return StaleTerm{"term 2 has begun"}
 	case "inspected":
-		return Inspected{s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
+		return Inspected{s.spec.Engine.Kind, s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
 	case "gpu":
 		return GPUReport{gpuReport(l)}
 	case "place":
