@@ -1,6 +1,10 @@
 package route
 
-import "slices"
+import (
+	"slices"
+
+	"troupe/core/backend"
+)
 
 const (
 	// defaultTokens is the assumed length of an output, and of a prompt before the first one was
@@ -90,6 +94,10 @@ func (s *slot) exclusion(r Request) Exclusion {
 		return IsFaulty
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
 		return OtherRevision
+	case r.Revision != "" && s.Lacks.Has(backend.Resume):
+		return CannotResume
+	case r.Adapter != "" && s.Lacks.Has(backend.Adapters):
+		return NoAdapters
 	case s.State == Suspended:
 		return Finishes
 	case slices.Contains(r.Avoid, s.Name):
