@@ -14,7 +14,7 @@ import (
 // openDevices opens the GPUs, or configures software GPUs, and adds a note for each. Call it last:
 // on success the node closes what it opened.
 func (s *settings) openDevices(cfg *node.Config) (err error) {
-	if cfg.SimulatedDevices, err = parseSimulated(s.Simulated); err != nil {
+	if cfg.SimulatedDevices, err = parseSimulated(s.SimulatedDevices); err != nil {
 		return err
 	}
 	if n := len(cfg.SimulatedDevices); n > 0 {
