@@ -25,6 +25,22 @@ func (c Config) limit(can backend.Set) Config {
 	return c
 }
 
+// unsupported refuses a sequence that needs what the backend lacks; nil: it lacks nothing.
+func (r *replica) unsupported(msg *messages.SubmitSequence) *messages.Refused {
+	kind, can := backendOf(r.Spec)
+	var lacks backend.Capability
+	switch {
+	case len(msg.GetOutput()) > 0 && !can.Has(backend.Resume) && !r.machine.Has(msg.GetRequestId()):
+		lacks = backend.Resume
+	case msg.GetSequence().GetAdapterSpec() != nil && !can.Has(backend.Adapters):
+		lacks = backend.Adapters
+	default:
+		return nil
+	}
+	return &messages.Refused{Reason: messages.Reason_REASON_UNSUPPORTED,
+		Detail: r.title() + ": " + backend.Missing(kind, lacks)}
+}
+
 // backendStatus returns the report of a backend.
 func backendStatus(spec *messages.ReplicaSpec) *messages.Backend {
 	kind, can := backendOf(spec)
