@@ -867,6 +867,8 @@ type DeploymentStatus struct {
 	WaitingToWake uint32              `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
 	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
 	Demand        *Demand             `protobuf:"bytes,30,opt,name=demand,proto3" json:"demand,omitempty"`                                       // at all gateways; absent: unknown
+	// What its replicas cannot do, for humans: "the simulated backend does not support seeds (seeds)".
+	Unsupported   []string `protobuf:"bytes,120,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -995,6 +997,13 @@ func (x *DeploymentStatus) GetPreemptions() []*PreemptionStatus {
 func (x *DeploymentStatus) GetDemand() *Demand {
 	if x != nil {
 		return x.Demand
+	}
+	return nil
+}
+
+func (x *DeploymentStatus) GetUnsupported() []string {
+	if x != nil {
+		return x.Unsupported
 	}
 	return nil
 }
@@ -1487,7 +1496,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xa2\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xc4\x04\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1503,7 +1512,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
 	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
 	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\x12)\n" +
-	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\"\xa3\x03\n" +
+	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\x12 \n" +
+	"\vunsupported\x18x \x03(\tR\vunsupported\"\xa3\x03\n" +
 	"\x06Demand\x125\n" +
 	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
 	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +

@@ -8,6 +8,7 @@ import (
 	"troupe/actors/gpu"
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/cuda"
 	"troupe/cuda/selftest"
 	"troupe/cuda/telemetry"
@@ -34,8 +35,11 @@ func (d Devices) Props(b *Base) *actor.Props {
 	d.GPUs.UseDevices(weightsOf(d.GPUs, b))
 	var children []supervise.Child
 	for i, device := range d.GPUs.All() {
-		name := d.GPUs.Names()[i]
-		children = append(children, supervise.Child{Name: name, Props: b.Instrument("gpu", gpu.Props(gpu.Config{
+		name, engine := d.GPUs.Names()[i], ""
+		if device.Info().Ledger {
+			engine = string(backend.Simulated)
+		}
+		children = append(children, supervise.Child{Name: name, Props: b.instrumentOf("gpu", engine, gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
 			HostCache: d.HostCache.pid(b), Peaks: d.GPUs.Peaks(name),
 			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),

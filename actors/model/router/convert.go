@@ -96,6 +96,21 @@ func lacks(b *messages.Backend) backend.Set {
 	return backend.All &^ backend.SetOf(b.GetCapabilities())
 }
 
+// unsupported says what the backends of a deployment cannot do: what one of its replicas reports to lack, or what
+// its kind lacks if none has reported.
+func unsupported(s *messages.DeploymentStatus) (all []string) {
+	engine := backend.SpecOf(s.GetSpec().GetEngine().GetKind(), s.GetSpec().GetEngine().GetWithout())
+	missing := backend.All &^ engine.Capabilities()
+	for _, r := range s.GetReplicas() {
+		missing |= lacks(r.GetBackend())
+	}
+	for _, name := range missing.Names() {
+		c, _ := backend.ParseCapability(name) // a name of All
+		all = append(all, backend.Missing(engine.Kind, c))
+	}
+	return all
+}
+
 func stateOf(s *messages.ReplicaStatus) route.State {
 	switch s.GetState() {
 	case messages.ReplicaState_REPLICA_STATE_SERVING:
