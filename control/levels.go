@@ -64,8 +64,8 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 		case stored == nil:
 			return nil, notDeployed(name)
 		case level == messages.Level_LEVEL_STANDBY && !engine.Capabilities().Has(core.Standby):
-			return nil, Refuse(messages.Reason_REASON_UNSUPPORTED, fmt.Sprintf("model %s: %s; models.scale stops replicas",
-				name, core.Missing(engine.Kind, core.Standby)))
+			return nil, Refuse(messages.Reason_REASON_UNSUPPORTED, fmt.Sprintf(
+				"model %s: %s; models.scale stops replicas", name, core.Missing(engine.Kind, core.Standby)))
 		case replica != "" && preempted(stored, replica):
 			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
 				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))

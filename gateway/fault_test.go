@@ -404,7 +404,10 @@ func TestDeletedDeploymentIsForgotten(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			loads := 0
 			w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
-				c.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) { loads++; return inspectModel("", path) }
+				c.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) {
+					loads++
+					return inspectModel("", path)
+				}
 			})
 			kept := w.directory.all
 			w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{

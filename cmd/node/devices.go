@@ -62,8 +62,8 @@ func parseSimulated(s string) ([]simulated.Config, error) {
 			break // the name of the profile
 		}
 		if !ok || err != nil || n < 1 || n > maxSimulated {
-			return nil, fmt.Errorf("invalid simulated devices %q; write 16xh200 for 16 devices with the profile h200, or "+
-				"8x2xh200 for 8 groups of 2, which compute together; at most %d", s, maxSimulated)
+			return nil, fmt.Errorf("invalid simulated devices %q; write 16xh200 for 16 devices with the profile "+
+				"h200, or 8x2xh200 for 8 groups of 2, which compute together; at most %d", s, maxSimulated)
 		}
 		numbers[i], name = n, rest
 	}
@@ -73,8 +73,8 @@ func parseSimulated(s string) ([]simulated.Config, error) {
 	}
 	if d := profile.Device; d.MemoryBytes == nil || d.FLOPS == nil || d.MemoryBandwidth == nil ||
 		numbers[1] > 1 && d.NVLinkBandwidth == nil {
-		return nil, fmt.Errorf("%q: the profile needs memory_bytes, flops and memory_bandwidth of the device, and for a "+
-			"group nvlink_bandwidth", s)
+		return nil, fmt.Errorf("%q: the profile needs memory_bytes, flops and memory_bandwidth of the device, and "+
+			"for a group nvlink_bandwidth", s)
 	}
 	devices := make([]simulated.Config, numbers[0])
 	for i := range devices {

@@ -104,7 +104,7 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		return
 	}
 	at, left := d.lastPlacement[r.spec.Name]
-	if last := r.answers[at]; !left || last == nil || last.Quarantined || last.Engine.OrNative() != d.spec.Engine.Kind.OrNative() || !d.schedulable(at.Node) {
+	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.runs(last) || !d.schedulable(at.Node) {
 		d.noteSilence(r.answers, now)
 		gpus := d.candidates(r.answers, r, now)
 		chosen, why, ok := schedule.Place(d.need, gpus)
@@ -123,6 +123,9 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 	r.spec.At, d.unplaced = at, false
 	d.fire(r, placed, none, now)
 }
+
+// runs reports whether a GPU runs engines of the deployment's kind.
+func (d *Deployment) runs(g *GPU) bool { return g.Engine.OrNative() == d.spec.Engine.Kind.OrNative() }
 
 // onNoRoom drops a replica that fits no GPU. The next Tick retries. later is set if a GPU that is avoided has
 // room.
@@ -156,7 +159,7 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		var residents []string
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
-			g.OtherEngine = answer.Engine.OrNative() != d.spec.Engine.Kind.OrNative()
+			g.OtherEngine = !d.runs(answer)
 			g.Evictable, g.Weights = d.evictable(answer), answer.Near
 			g.Holders = slices.DeleteFunc(slices.Clone(answer.Holders), func(h schedule.Holder) bool {
 				return h.Model == d.name

@@ -26,7 +26,8 @@ func TestCapabilities(t *testing.T) {
 		},
 		"no adapters": {
 			backend.Set(0).With(backend.Adapters), Request{Hashes: hashes, Tokens: 33, Adapter: "x@1"}, "b",
-			"b on node-b: adapter x@1 to be read from disk, 0 of 33 prompt tokens cached, 0 sequences ahead; no other serves",
+			"b on node-b: adapter x@1 to be read from disk, 0 of 33 prompt tokens cached, 0 sequences ahead; " +
+				"no other serves",
 		},
 		"no resume": {
 			backend.Set(0).With(backend.Resume), Request{Hashes: hashes, Tokens: 33, Revision: "r"}, "b",
@@ -54,9 +55,8 @@ func TestCapabilities(t *testing.T) {
 	for want, r := range map[string]Request{
 		"no replica serves: 1 has a backend without resume":   {ID: "r", Tokens: 9, Revision: "r"},
 		"no replica serves: 1 has a backend without adapters": {ID: "r", Tokens: 9, Adapter: "x@1"},
-		"a on node-a: its backend reports no cached blocks (no kv_events), 9 prompt tokens, 0 sequences ahead; no other serves": {
-			ID: "r", Tokens: 9,
-		},
+		"a on node-a: its backend reports no cached blocks (no kv_events), 9 prompt tokens, 0 sequences ahead; " +
+			"no other serves": {ID: "r", Tokens: 9},
 	} {
 		if d := routes.Route(r); d.Why() != want {
 			t.Errorf("got %q, want %q", d.Why(), want)

@@ -91,7 +91,8 @@ func (d Decision) Why() string {
 	c := d.Candidates[0]
 	cached := fmt.Sprintf("%d of %d prompt tokens cached", c.Cached, d.Tokens)
 	if c.Unreported {
-		cached = fmt.Sprintf("its backend reports no cached blocks (no %s), %d prompt tokens", backend.KVEvents, d.Tokens)
+		cached = fmt.Sprintf("its backend reports no cached blocks (no %s), %d prompt tokens", backend.KVEvents,
+			d.Tokens)
 	}
 	return fmt.Sprintf("%s: %s%s, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter), cached,
 		sequences(c.Ahead()), d.comparison())

@@ -169,7 +169,8 @@ func explainNoRoom(need hbm.Need, gpus []GPU) string {
 		n   int
 		why string
 	}{
-		{other, "for other engines"}, {quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"},
+		{other, "for other engines"},
+		{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"},
 		{silent, "did not answer"},
 	} {
 		if r.n > 0 {

@@ -11,14 +11,14 @@ import (
 	"troupe/engine"
 )
 
-// simulated is an engine. It keeps nothing between steps.
-type simulated struct {
+// timedEngine is an engine whose steps only take time. It keeps nothing between steps.
+type timedEngine struct {
 	weights *weights
 	arena   engine.Arena
 }
 
 // Step implements engine.Engine.
-func (e *simulated) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+func (e *timedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	var step cost.Step
 	var tokens []sample.Token
 	for i, s := range batch {
@@ -44,7 +44,7 @@ func (e *simulated) Step(ctx context.Context, batch []engine.Sequence) ([]sample
 }
 
 // check checks the block table of a sequence, as an engine that uses the blocks does.
-func (e *simulated) check(s engine.Sequence) error {
+func (e *timedEngine) check(s engine.Sequence) error {
 	last := s.Position + len(s.Tokens)
 	if len(s.Tokens) == 0 || len(s.Blocks)*e.arena.BlockTokens < last {
 		return fmt.Errorf("%d blocks of %d tokens for %d tokens at position %d", len(s.Blocks), e.arena.BlockTokens,
@@ -61,4 +61,4 @@ func (e *simulated) check(s engine.Sequence) error {
 }
 
 // Close implements engine.Engine.
-func (e *simulated) Close() error { return nil }
+func (e *timedEngine) Close() error { return nil }

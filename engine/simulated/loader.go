@@ -180,5 +180,5 @@ func (w *weights) Free() error             { return w.device.Free(w.at) }
 
 // Open implements engine.Weights.
 func (w *weights) Open(arena engine.Arena, _ engine.Limits) (engine.Engine, error) {
-	return &simulated{weights: w, arena: arena}, nil
+	return &timedEngine{weights: w, arena: arena}, nil
 }

@@ -39,14 +39,15 @@ func (d Devices) Props(b *Base) *actor.Props {
 		if device.Info().Ledger {
 			engine = string(backend.Simulated)
 		}
-		children = append(children, supervise.Child{Name: name, Props: b.instrumentOf("gpu", engine, gpu.Props(gpu.Config{
+		props := gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
 			HostCache: d.HostCache.pid(b), Peaks: d.GPUs.Peaks(name),
 			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
 			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },
 			Strategy: b.Strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
-		}))})
+		})
+		children = append(children, supervise.Child{Name: name, Props: b.instrumentOf("gpu", engine, props)})
 	}
 	return b.group("group", children)
 }

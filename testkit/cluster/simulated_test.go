@@ -21,7 +21,8 @@ func simulatedSpec(replicas int, without ...string) *messages.DeploymentSpec {
 // TestSimulatedStreamsSurviveKill kills a node with a simulated replica while streams run on it. They must get
 // the tokens of an undisturbed run.
 func TestSimulatedStreamsSurviveKill(t *testing.T) {
-	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External, Flags: []string{"--simulated-devices", "1xh200"}})
+	c := cluster.Up(t, cluster.Config{Nodes: 2, NATS: cluster.External,
+		Flags: []string{"--simulated-devices", "1xh200"}})
 	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,7 @@ func checkMigrate(r *run) {
 	r.long("a")
 	migrate := func(id string) *messages.SequenceMigration {
 		r.deployment.Send(r.replica, &messages.MigrateSequences{RequestId: id, Target: "m-1",
-			TargetActor: &messages.ActorRef{Id: "nobody"}})
+			TargetActor: &messages.ActorRef{Id: "m-1"}})
 		var result *messages.MigrateSequencesResult
 		r.wait("the answer to "+id, func() bool {
 			for _, m := range testkit.Got[*messages.MigrateSequencesResult](r.deployment) {
