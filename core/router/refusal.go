@@ -92,7 +92,8 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 			strings.Join(sorted(m.stored), ", "))}, false
 	case r.Revision != "" && !stored.Engine.Capabilities().Has(backend.Resume):
 		return Refusal{Reason: Unsupported, Detail: fmt.Sprintf("the replica of model %s that served the request "+
-			"is gone, and %s; send the request again", r.Model, backend.Missing(stored.Engine.Kind, backend.Resume))}, false
+			"is gone, and %s; send the request again", r.Model,
+			backend.Missing(stored.Engine.Kind, backend.Resume))}, false
 	case r.Adapter != "" && !stored.Engine.Capabilities().Has(backend.Adapters):
 		return Refusal{Reason: Unsupported, Detail: fmt.Sprintf("model %s cannot serve adapter %s: %s", r.Model,
 			r.Adapter, backend.Missing(stored.Engine.Kind, backend.Adapters))}, false
