@@ -35,6 +35,7 @@ var waitsExempt = map[string]string{
 	"testkit/actors.go":                "10 ns, for tests in a bubble and others",
 	"testkit/chaos":                    "real processes",
 	"testkit/cluster":                  "real processes",
+	"testkit/conformance":              "backends that compute, or wait as if they did",
 	"testkit/dst":                      "runs in a bubble",
 	"testkit/identity":                 "real processes",
 	"testkit/natskv":                   "compares its server with a real nats-server",

@@ -26,7 +26,7 @@ type DeploymentBackend interface {
 	// Model reads a model's headers on this node only. It returns the digests of the files if they
 	// are known, or reports that the folder is missing. An invalid model is an error. If the folder is
 	// missing, the digests are those of an image of it, if possible one of the given revision.
-	Model(path, revision string) (*messages.NodeModelResponse, error)
+	Model(engine, path, revision string) (*messages.NodeModelResponse, error)
 	// Stored returns the stored deployment; nil: there is none.
 	Stored(ctx context.Context, name string) (*messages.DeploymentSpec, error)
 	// Update applies change to the stored deployment, which is nil if there is none, and stores the

@@ -28,7 +28,7 @@ func (v *View) digests(ctx context.Context, spec, stored *messages.DeploymentSpe
 	if abs, err := filepath.Abs(path); err == nil && abs == stored.GetPath() {
 		deployed = stored.GetRevisionDigest()
 	}
-	found, err := v.Model(ctx, path, deployed)
+	found, err := v.Model(ctx, spec.GetEngine().GetKind(), path, deployed)
 	if err != nil {
 		return "", err
 	}
@@ -41,10 +41,10 @@ func (v *View) digests(ctx context.Context, spec, stored *messages.DeploymentSpe
 }
 
 // Model describes a model's folder as this node sees it. If this node does not have the folder, or
-// has not loaded its files, Model asks the other nodes. revision is the one that is deployed from the
-// folder; empty: none is.
-func (v *View) Model(ctx context.Context, path, revision string) (*messages.NodeModelResponse, error) {
-	own, all, err := v.askForModel(ctx, path, revision)
+// has not loaded its files, Model asks the other nodes. engine is the kind of engine that is to serve it;
+// empty: native. revision is the one that is deployed from the folder; empty: none is.
+func (v *View) Model(ctx context.Context, engine, path, revision string) (*messages.NodeModelResponse, error) {
+	own, all, err := v.askForModel(ctx, engine, path, revision)
 	if err != nil || all == nil {
 		return own, err
 	}
@@ -52,8 +52,8 @@ func (v *View) Model(ctx context.Context, path, revision string) (*messages.Node
 }
 
 // Sizes describes a model's folder as Model does, or any image of it if no node has it.
-func (v *View) Sizes(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
-	own, all, err := v.askForModel(ctx, path, "")
+func (v *View) Sizes(ctx context.Context, engine, path string) (*messages.NodeModelResponse, error) {
+	own, all, err := v.askForModel(ctx, engine, path, "")
 	if err != nil || all == nil {
 		return own, err
 	}
@@ -68,12 +68,12 @@ func (v *View) Sizes(ctx context.Context, path string) (*messages.NodeModelRespo
 
 // askForModel returns the answer of this node if it knows the folder, or else those of all nodes.
 func (v *View) askForModel(
-	ctx context.Context, path, revision string,
+	ctx context.Context, engine, path, revision string,
 ) (own *messages.NodeModelResponse, all []modelAnswer, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, nil, err
 	}
-	own, err = v.Backend.Model(path, revision)
+	own, err = v.Backend.Model(engine, path, revision)
 	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" && !own.GetImage() {
 		return own, nil, err
 	}
@@ -82,7 +82,7 @@ func (v *View) askForModel(
 		if m.GetName() != v.Node {
 			a.model = &messages.NodeModelResponse{}
 			a.err = v.ask(ctx, m.GetName()+".model",
-				&messages.NodeModelRequest{Path: path, RevisionDigest: revision}, a.model)
+				&messages.NodeModelRequest{Path: path, RevisionDigest: revision, Engine: engine}, a.model)
 		}
 		return a
 	}), nil
@@ -158,7 +158,7 @@ func imageOf(revision string, all []modelAnswer) (image *messages.NodeModelRespo
 }
 
 func (c *control) nodeModel(_ context.Context, req *messages.NodeModelRequest) (*messages.NodeModelResponse, error) {
-	found, err := c.Backend.Model(req.GetPath(), req.GetRevisionDigest())
+	found, err := c.Backend.Model(req.GetEngine(), req.GetPath(), req.GetRevisionDigest())
 	if err != nil {
 		err = Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	core "troupe/core/backend"
 	"troupe/core/schedule"
 	"troupe/messages"
 )
@@ -58,9 +59,13 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 	}
 	return c.Backend.Update(ctx, name, 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		rest := schedule.RestOf(stored.Bounds())
+		engine := core.SpecOf(stored.GetEngine().GetKind(), stored.GetEngine().GetWithout())
 		switch {
 		case stored == nil:
 			return nil, notDeployed(name)
+		case level == messages.Level_LEVEL_STANDBY && !engine.Capabilities().Has(core.Standby):
+			return nil, Refuse(messages.Reason_REASON_UNSUPPORTED, fmt.Sprintf(
+				"model %s: %s; models.scale stops replicas", name, core.Missing(engine.Kind, core.Standby)))
 		case replica != "" && preempted(stored, replica):
 			return nil, Refuse(messages.Reason_REASON_CONFLICT, fmt.Sprintf(
 				"replica %s is preempted; models.scale or models.activate of the whole model ends that", replica))

@@ -99,3 +99,37 @@ func TestParkReplica(t *testing.T) {
 		t.Errorf("preempted: %v", err)
 	}
 }
+
+// TestEngineOfADeployment checks how the engine of a deployment is normalized and shown, and that a model whose
+// backend has no standby cannot go there.
+func TestEngineOfADeployment(t *testing.T) {
+	spec := &messages.DeploymentSpec{Name: "m", Path: "/m", Engine: &messages.EngineSpec{Kind: "native"}}
+	if n, err := Normalize(spec); err != nil || n.Engine != nil {
+		t.Errorf("native: %v, %v", n.GetEngine(), err)
+	}
+	spec.Engine.Kind = "vllm"
+	if _, err := Normalize(spec); err == nil ||
+		!strings.Contains(err.Error(), `deployment.engine.kind is "vllm"; use native or simulated`) {
+		t.Error(err)
+	}
+	spec.Engine = &messages.EngineSpec{Kind: "simulated", Without: []string{"standby"}}
+	n, err := Normalize(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := (&messages.DeploymentSpec{Name: "m", Path: "/m"}).Complete()
+	if text := ChangesText(Changes(before, n)); text != "engine simulated without standby" {
+		t.Error(text)
+	}
+	c := &control{Config: Config{Backend: &storeOf{spec: n}}}
+	var refused Refusal
+	_, err = c.standbyModel(t.Context(), &messages.StandbyModelRequest{Name: "m"})
+	if !errors.As(err, &refused) || refused.GetReason() != messages.Reason_REASON_UNSUPPORTED ||
+		!strings.Contains(err.Error(), "the simulated backend does not support standby (standby)") {
+		t.Error(err)
+	}
+	n.Engine.Without = nil
+	if _, err := c.standbyModel(t.Context(), &messages.StandbyModelRequest{Name: "m"}); err != nil {
+		t.Error(err)
+	}
+}

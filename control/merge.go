@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	core "troupe/core/backend"
 	"troupe/messages"
 )
 
@@ -121,6 +122,11 @@ func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 	}
 	if f.IsList() {
 		return preemptedReplicas(m.Interface().(*messages.DeploymentSpec))
+	}
+	if e, ok := m.Get(f).Interface().(protoreflect.Message); ok {
+		if e, ok := e.Interface().(*messages.EngineSpec); ok {
+			return core.SpecOf(e.GetKind(), e.GetWithout()).String()
+		}
 	}
 	return m.Get(f).String()
 }

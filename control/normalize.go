@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 
+	core "troupe/core/backend"
 	"troupe/messages"
 )
 
@@ -34,6 +35,9 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 			"deployment.priority is %d; send batch, standard, interactive or critical",
 			s.GetPriority(),
 		)
+	}
+	if err := normalizeEngine(s); err != nil {
+		return nil, err
 	}
 	for _, f := range []struct {
 		name              string
@@ -66,6 +70,18 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		}
 	}
 	return s, checkBounds(s)
+}
+
+// normalizeEngine checks the engine. The native one is left out.
+func normalizeEngine(s *messages.DeploymentSpec) error {
+	engine, err := core.ParseSpec(s.GetEngine().GetKind(), s.GetEngine().GetWithout())
+	if err != nil {
+		return fmt.Errorf("deployment.%w", err)
+	}
+	if s.Engine = nil; engine.Kind != core.Native {
+		s.Engine = &messages.EngineSpec{Kind: string(engine.Kind), Without: engine.Without.Names()}
+	}
+	return nil
 }
 
 // checkBounds checks replicas, min_replicas, max_replicas and idle_after. A model without replicas,

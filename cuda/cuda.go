@@ -34,7 +34,8 @@ type Info struct {
 	Index       int    // position on this node, from 0
 	Name        string // "host device (simulated memory, real arithmetic)", "NVIDIA H200"
 	UUID        string // stable across restarts of the node
-	Simulated   bool   // true for the software device and for a fake driver
+	Simulated   bool   // true for the software device, a fake driver and a simulated device
+	Ledger      bool   // memory is only counted, and no kernel runs: a simulated device
 	MemoryBytes int64  // total device memory
 	// Weights is the preferred type of weights: the one that MatMul multiplies fastest.
 	Weights DType

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/messages"
@@ -112,11 +113,11 @@ func TestResponsesHidePaths(t *testing.T) {
 		})
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
-		cfg.Inspect = func(path string) (engine.ModelInfo, error) {
+		cfg.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) {
 			if path == "/srv/models/broken" {
 				return engine.ModelInfo{}, fmt.Errorf("%s/config.json: no such file", path)
 			}
-			return inspectModel(path)
+			return inspectModel("", path)
 		}
 	})
 	w.directory.add(&messages.DeploymentStatus{

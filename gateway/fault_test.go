@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/messages"
@@ -227,11 +228,11 @@ func TestExcessRequestsRefusedImmediately(t *testing.T) {
 func TestPanicFailsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
-			c.Inspect = func(path string) (engine.ModelInfo, error) {
+			c.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) {
 				if path == "poison" {
 					panic("test: the model is poison")
 				}
-				return inspectModel(path)
+				return inspectModel("", path)
 			}
 		})
 		w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "poison", Path: "poison"}})
@@ -294,9 +295,9 @@ func TestRepeatedSessionCrashFailsCall(t *testing.T) {
 func TestSlowFolderCountsTowardsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
-			c.Inspect = func(path string) (engine.ModelInfo, error) {
+			c.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) {
 				time.Sleep(time.Minute)
-				return inspectModel(path)
+				return inspectModel("", path)
 			}
 		})
 		for range 2 {
@@ -403,7 +404,10 @@ func TestDeletedDeploymentIsForgotten(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			loads := 0
 			w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
-				c.Inspect = func(path string) (engine.ModelInfo, error) { loads++; return inspectModel(path) }
+				c.Inspect = func(_ backend.Kind, path string) (engine.ModelInfo, error) {
+					loads++
+					return inspectModel("", path)
+				}
 			})
 			kept := w.directory.all
 			w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{

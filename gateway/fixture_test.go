@@ -16,6 +16,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/control/catalogue"
+	"troupe/core/backend"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
@@ -101,7 +102,7 @@ func oneServing(model string) []*messages.ReplicaStatus {
 	}}
 }
 
-func inspectModel(path string) (engine.ModelInfo, error) {
+func inspectModel(_ backend.Kind, path string) (engine.ModelInfo, error) {
 	return llama.Loader{}.Inspect(path, cuda.Info{})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/gateway/apikey"
@@ -30,7 +31,7 @@ type Config struct {
 	// AdapterServed is called when a sequence with an adapter has all its tokens; nil: nothing is called.
 	AdapterServed func(*messages.AdapterSpec)
 	// Inspect reads the properties of a model from its folder.
-	Inspect func(path string) (engine.ModelInfo, error)
+	Inspect func(kind backend.Kind, path string) (engine.ModelInfo, error)
 	// Image returns the image of a model's files in host memory, which replaces a folder that is gone; nil:
 	// there is none.
 	Image func(revision string) *engine.Image

@@ -37,7 +37,9 @@ func (x *httpExchange) admitted(gen *generation) {
 // submitted implements exchange.
 func (x *httpExchange) submitted(gen *generation) {
 	x.g.setRateLimitHeaders(x.w.Header(), gen.info.caller)
-	x.limited = true
+	if x.limited = true; gen.simulated {
+		x.w.Header().Set(simulatedHeader, "true")
+	}
 	gen.memory.shrink(gen.memoryBytes())
 	if gen.req.Stream {
 		x.encoder = newResponseEncoder(gen)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/gateway"
 )
@@ -40,7 +41,8 @@ func TestPanicValueNotLogged(t *testing.T) {
 	for _, value := range []any{prompt, errors.New(prompt), fmt.Errorf("tokens of %q", prompt), []string{prompt}} {
 		log := &bytes.Buffer{}
 		w := newTestGateway(t, generateAtOnce("God did.", finishStop), func(cfg *gateway.Config) {
-			cfg.Log, cfg.Inspect = zerolog.New(log), func(string) (engine.ModelInfo, error) { panic(value) }
+			cfg.Log = zerolog.New(log)
+			cfg.Inspect = func(backend.Kind, string) (engine.ModelInfo, error) { panic(value) }
 		})
 		rec := w.post("/v1/completions", `{"model":"kjv","prompt":"`+prompt+`"}`)
 		if rec.Code != 500 || strings.Contains(rec.Body.String(), prompt) {

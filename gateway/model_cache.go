@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -45,7 +46,7 @@ type model struct {
 // changed or removed later, the served revision remains usable.
 type modelCache struct {
 	mu      sync.Mutex
-	inspect func(path string) (engine.ModelInfo, error)
+	inspect func(kind backend.Kind, path string) (engine.ModelInfo, error)
 	rt      supervise.Runtime
 	log     zerolog.Logger
 	panics  zerolog.Logger // receives panics of loads
@@ -215,7 +216,9 @@ const unreadableHereText = "this node cannot read the model's tokenizer and conf
 // read reads the folder of a deployment. If the folder is missing, the image of its files has the content.
 func (m *modelCache) read(spec *messages.DeploymentSpec) (*model, error) {
 	path := spec.GetPath()
-	read, err := m.readFrom(m.roots, path, m.digests, m.inspect)
+	kind := backend.Kind(spec.GetEngine().GetKind()).OrNative()
+	inspect := func(path string) (engine.ModelInfo, error) { return m.inspect(kind, path) }
+	read, err := m.readFrom(m.roots, path, m.digests, inspect)
 	if err == nil || m.image == nil || !m.missing(path) {
 		return read, err
 	}

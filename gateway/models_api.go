@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"troupe/core/backend"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -24,7 +25,7 @@ func (g *Gateway) respond(w http.ResponseWriter, info requestInfo, status int, b
 	writeJSONBody(w, status, body)
 }
 
-// modelObject is an entry of /v1/models. Root, Parent and ContextTokens are vLLM's extensions.
+// modelObject is an entry of /v1/models. Root, Parent and ContextTokens are vLLM's extensions, Simulated is ours.
 // Parent is set for adapters. Root is a name, since a path would reveal details of the host.
 type modelObject struct {
 	ID            string  `json:"id"`
@@ -34,10 +35,12 @@ type modelObject struct {
 	Root          string  `json:"root"`
 	Parent        *string `json:"parent"`
 	ContextTokens int     `json:"max_model_len,omitempty"`
+	Simulated     bool    `json:"simulated,omitempty"` // nothing computes its text
 }
 
 func (g *Gateway) modelObject(ctx context.Context, d *messages.DeploymentStatus) modelObject {
 	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetName()}
+	o.Simulated = engineOf(d.GetSpec()).Kind == backend.Simulated
 	if m, err := g.models.get(ctx, d); err == nil {
 		o.Created, o.ContextTokens = m.created.Unix(), m.context
 	}

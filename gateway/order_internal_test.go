@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/modelfile/digest"
@@ -47,10 +48,11 @@ func (r *countingRuntime) Go(f func()) { r.started.Add(1); r.Runtime.Go(f) }
 func TestRuntimeOrdersWaitersOfALoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, release := &countingRuntime{Runtime: supervise.System}, make(chan struct{})
-		cache := modelCache{rt: rt, digests: new(digest.Cache), inspect: func(string) (engine.ModelInfo, error) {
+		inspect := func(backend.Kind, string) (engine.ModelInfo, error) {
 			<-release
 			return engine.ModelInfo{}, errors.New("test")
-		}}
+		}
+		cache := modelCache{rt: rt, digests: new(digest.Cache), inspect: inspect}
 		folder := t.TempDir()
 		var waiting sync.WaitGroup
 		for range 3 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"troupe/core/backend"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -22,6 +23,10 @@ func (g *Gateway) resolve(ctx context.Context, gen *generation) error {
 	gen.deployment, gen.adapter = d.GetSpec().GetName(), adapter
 	gen.blockTokens = int(d.GetSpec().GetBlockTokens())
 	gen.info.model, gen.info.adapter = gen.deployment, adapter.GetName()
+	gen.simulated = engineOf(d.GetSpec()).Kind == backend.Simulated
+	if err := checkCapabilities(gen.req, adapter, engineOf(d.GetSpec())); err != nil {
+		return err
+	}
 	if gen.model, err = g.models.get(ctx, d); err != nil {
 		return err
 	}

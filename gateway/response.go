@@ -13,6 +13,7 @@ func newResponseEncoder(gen *generation) *openai.ResponseEncoder {
 		Created:      gen.rt.Now().Unix(),
 		Chat:         gen.req.Chat,
 		IncludeUsage: gen.req.IncludeUsage,
+		Simulated:    gen.simulated,
 	}
 	// The ID contains the ID of the first call, under which the request can be explained.
 	a.ID = "cmpl-" + gen.choices[0].call.ID

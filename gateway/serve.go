@@ -79,6 +79,7 @@ type generation struct {
 	blockTokens int                   // tokens per KV block
 	salt        []byte                // of the KV blocks
 	metrics     modelMetrics
+	simulated   bool // nothing computes its text
 
 	// encode
 	choices    []*choice

@@ -3643,6 +3643,7 @@ type NodeModelRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Path           string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	RevisionDigest string                 `protobuf:"bytes,2,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that is deployed from this folder; empty: none
+	Engine         string                 `protobuf:"bytes,3,opt,name=engine,proto3" json:"engine,omitempty"`                                       // kind of engine that is to serve it; empty: native
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3687,6 +3688,13 @@ func (x *NodeModelRequest) GetPath() string {
 func (x *NodeModelRequest) GetRevisionDigest() string {
 	if x != nil {
 		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *NodeModelRequest) GetEngine() string {
+	if x != nil {
+		return x.Engine
 	}
 	return ""
 }
@@ -4874,10 +4882,11 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
-	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"O\n" +
+	"\x04root\x18\x01 \x01(\v2\x14.troupe.v1.ActorNodeR\x04root\"g\n" +
 	"\x10NodeModelRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
-	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\"\xf2\x01\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06engine\x18\x03 \x01(\tR\x06engine\"\xf2\x01\n" +
 	"\x11NodeModelResponse\x12\x18\n" +
 	"\amissing\x18\x01 \x01(\bR\amissing\x12%\n" +
 	"\x0eweights_digest\x18\x02 \x01(\tR\rweightsDigest\x12'\n" +

@@ -203,6 +203,7 @@ type DeploymentSpec struct {
 	// Replicas that replicas.preempt has taken away. Each of them lowers the number of replicas by one,
 	// and the planner leaves the deployment alone, until models.scale or models.deploy sets `replicas`.
 	Preemptions   []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Engine        *EngineSpec   `protobuf:"bytes,30,opt,name=engine,proto3" json:"engine,omitempty"` // default: native
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +402,13 @@ func (x *DeploymentSpec) GetIdleAfter() uint32 {
 func (x *DeploymentSpec) GetPreemptions() []*Preemption {
 	if x != nil {
 		return x.Preemptions
+	}
+	return nil
+}
+
+func (x *DeploymentSpec) GetEngine() *EngineSpec {
+	if x != nil {
+		return x.Engine
 	}
 	return nil
 }
@@ -859,6 +867,8 @@ type DeploymentStatus struct {
 	WaitingToWake uint32              `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
 	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
 	Demand        *Demand             `protobuf:"bytes,30,opt,name=demand,proto3" json:"demand,omitempty"`                                       // at all gateways; absent: unknown
+	// What its replicas cannot do, for humans: "the simulated backend does not support seeds (seeds)".
+	Unsupported   []string `protobuf:"bytes,31,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +997,13 @@ func (x *DeploymentStatus) GetPreemptions() []*PreemptionStatus {
 func (x *DeploymentStatus) GetDemand() *Demand {
 	if x != nil {
 		return x.Demand
+	}
+	return nil
+}
+
+func (x *DeploymentStatus) GetUnsupported() []string {
+	if x != nil {
+		return x.Unsupported
 	}
 	return nil
 }
@@ -1398,7 +1415,8 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xf3\t\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xa2\n" +
+	"\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -1428,7 +1446,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0ereplica_levels\x18\x16 \x03(\v2,.troupe.v1.DeploymentSpec.ReplicaLevelsEntryR\rreplicaLevels\x12\"\n" +
 	"\n" +
 	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x127\n" +
-	"\vpreemptions\x18\x1d \x03(\v2\x15.troupe.v1.PreemptionR\vpreemptions\x1aR\n" +
+	"\vpreemptions\x18\x1d \x03(\v2\x15.troupe.v1.PreemptionR\vpreemptions\x12-\n" +
+	"\x06engine\x18\x1e \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
@@ -1477,7 +1496,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xa2\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xc4\x04\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1493,7 +1512,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
 	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
 	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\x12)\n" +
-	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\"\xa3\x03\n" +
+	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\x12 \n" +
+	"\vunsupported\x18\x1f \x03(\tR\vunsupported\"\xa3\x03\n" +
 	"\x06Demand\x125\n" +
 	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
 	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +
@@ -1579,42 +1599,44 @@ var file_messages_deployment_proto_goTypes = []any{
 	nil,                           // 17: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
 	(PriorityClass)(0),            // 18: troupe.v1.PriorityClass
 	(Level)(0),                    // 19: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*DepartureCounts)(nil),       // 21: troupe.v1.DepartureCounts
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*ReplicaStatus)(nil),         // 23: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 24: troupe.v1.Refused
+	(*EngineSpec)(nil),            // 20: troupe.v1.EngineSpec
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*DepartureCounts)(nil),       // 22: troupe.v1.DepartureCounts
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*ReplicaStatus)(nil),         // 24: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 25: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
 	18, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
 	19, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
 	17, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
 	3,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
-	20, // 4: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
-	3,  // 5: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
-	0,  // 6: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
-	21, // 7: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
-	5,  // 8: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
-	0,  // 9: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
-	22, // 10: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
-	2,  // 11: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	2,  // 12: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	1,  // 13: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	23, // 14: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	24, // 15: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	4,  // 16: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
-	11, // 17: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
-	22, // 18: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
-	12, // 19: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
-	12, // 20: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
-	12, // 21: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
-	12, // 22: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
-	19, // 23: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 4: troupe.v1.DeploymentSpec.engine:type_name -> troupe.v1.EngineSpec
+	21, // 5: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
+	3,  // 6: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
+	0,  // 7: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
+	22, // 8: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
+	5,  // 9: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
+	0,  // 10: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
+	23, // 11: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
+	2,  // 12: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	2,  // 13: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	1,  // 14: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	24, // 15: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	25, // 16: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	4,  // 17: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
+	11, // 18: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
+	23, // 19: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
+	12, // 20: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
+	12, // 21: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
+	12, // 22: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
+	12, // 23: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
+	19, // 24: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }

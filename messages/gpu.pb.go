@@ -223,6 +223,7 @@ type LoadModel struct {
 	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
 	Model          string                 `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`                                         // the deployment
 	Started        uint64                 `protobuf:"varint,14,opt,name=started,proto3" json:"started,omitempty"`                                    // start of the replica's incarnation, in nanoseconds; an earlier one is refused
+	Engine         string                 `protobuf:"bytes,15,opt,name=engine,proto3" json:"engine,omitempty"`                                       // kind of engine; empty: native
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -353,6 +354,13 @@ func (x *LoadModel) GetStarted() uint64 {
 		return x.Started
 	}
 	return 0
+}
+
+func (x *LoadModel) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
 }
 
 type LoadModelResult struct {
@@ -1695,7 +1703,7 @@ type GpuStatus struct {
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // "gpu-0"
 	Product        string                 `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"` // "NVIDIA H200", "host device"
 	Uuid           string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device, which computes in host memory
+	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device, which computes in host memory, or one that computes nothing; see engine
 	State          GpuState               `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.GpuState" json:"state,omitempty"`
 	MemoryBytes    uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, whole pages
@@ -1715,6 +1723,7 @@ type GpuStatus struct {
 	WeightsSource string           `protobuf:"bytes,41,opt,name=weights_source,json=weightsSource,proto3" json:"weights_source,omitempty"`
 	Utilization   *GpuUtilization  `protobuf:"bytes,60,opt,name=utilization,proto3" json:"utilization,omitempty"` // within the last minute
 	Switches      *GpuSwitchTotals `protobuf:"bytes,61,opt,name=switches,proto3" json:"switches,omitempty"`       // that have ended since the node started
+	Engine        string           `protobuf:"bytes,62,opt,name=engine,proto3" json:"engine,omitempty"`           // kind of the engines that it runs: "simulated" on a simulated device; empty: native
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,6 +1903,13 @@ func (x *GpuStatus) GetSwitches() *GpuSwitchTotals {
 		return x.Switches
 	}
 	return nil
+}
+
+func (x *GpuStatus) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
 }
 
 // GpuSwitchTotals (report) are the switches of a device and their times.
@@ -4236,7 +4252,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xbd\x03\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xd5\x03\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -4254,7 +4270,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x0frevision_digest\x18\v \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06deploy\x18\f \x01(\x04R\x06deploy\x12\x14\n" +
 	"\x05model\x18\r \x01(\tR\x05model\x12\x18\n" +
-	"\astarted\x18\x0e \x01(\x04R\astarted\"\xc4\x01\n" +
+	"\astarted\x18\x0e \x01(\x04R\astarted\x12\x16\n" +
+	"\x06engine\x18\x0f \x01(\tR\x06engine\"\xc4\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -4362,7 +4379,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
-	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xcb\x06\n" +
+	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xe3\x06\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -4388,7 +4405,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\x12%\n" +
 	"\x0eweights_source\x18) \x01(\tR\rweightsSource\x12;\n" +
 	"\vutilization\x18< \x01(\v2\x19.troupe.v1.GpuUtilizationR\vutilization\x126\n" +
-	"\bswitches\x18= \x01(\v2\x1a.troupe.v1.GpuSwitchTotalsR\bswitches\"\x9b\x02\n" +
+	"\bswitches\x18= \x01(\v2\x1a.troupe.v1.GpuSwitchTotalsR\bswitches\x12\x16\n" +
+	"\x06engine\x18> \x01(\tR\x06engine\"\x9b\x02\n" +
 	"\x0fGpuSwitchTotals\x12\x1a\n" +
 	"\bswitched\x18\x01 \x01(\x04R\bswitched\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x04R\x06failed\x12/\n" +

@@ -106,6 +106,7 @@ type ReplicaSpec struct {
 	RevisionDigest string                 `protobuf:"bytes,15,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`    // digest that its files must have; empty: wait for ConfirmRevision before serving
 	Deploy         uint64                 `protobuf:"varint,16,opt,name=deploy,proto3" json:"deploy,omitempty"`                                         // of its deployment
 	Level          Level                  `protobuf:"varint,17,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                      // STANDBY: it does not serve until SetReplicaLevel
+	Engine         *EngineSpec            `protobuf:"bytes,18,opt,name=engine,proto3" json:"engine,omitempty"`                                          // absent: native
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -259,6 +260,67 @@ func (x *ReplicaSpec) GetLevel() Level {
 	return Level_LEVEL_UNSPECIFIED
 }
 
+func (x *ReplicaSpec) GetEngine() *EngineSpec {
+	if x != nil {
+		return x.Engine
+	}
+	return nil
+}
+
+// EngineSpec is the kind of engine that serves a deployment.
+type EngineSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // "native", the default, or "simulated", which computes nothing; see core/backend
+	// With simulated: capabilities that its replicas do not use, to try what the cluster does without them.
+	Without       []string `protobuf:"bytes,2,rep,name=without,proto3" json:"without,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EngineSpec) Reset() {
+	*x = EngineSpec{}
+	mi := &file_messages_replica_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EngineSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EngineSpec) ProtoMessage() {}
+
+func (x *EngineSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EngineSpec.ProtoReflect.Descriptor instead.
+func (*EngineSpec) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *EngineSpec) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *EngineSpec) GetWithout() []string {
+	if x != nil {
+		return x.Without
+	}
+	return nil
+}
+
 // StartReplica (command, to the replicas group). If a replica of that name runs, it is the answer.
 type StartReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -272,7 +334,7 @@ type StartReplica struct {
 
 func (x *StartReplica) Reset() {
 	*x = StartReplica{}
-	mi := &file_messages_replica_proto_msgTypes[1]
+	mi := &file_messages_replica_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +346,7 @@ func (x *StartReplica) String() string {
 func (*StartReplica) ProtoMessage() {}
 
 func (x *StartReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[1]
+	mi := &file_messages_replica_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +359,7 @@ func (x *StartReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplica.ProtoReflect.Descriptor instead.
 func (*StartReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{1}
+	return file_messages_replica_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StartReplica) GetRequestId() string {
@@ -342,7 +404,7 @@ type StartReplicaResult struct {
 
 func (x *StartReplicaResult) Reset() {
 	*x = StartReplicaResult{}
-	mi := &file_messages_replica_proto_msgTypes[2]
+	mi := &file_messages_replica_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +416,7 @@ func (x *StartReplicaResult) String() string {
 func (*StartReplicaResult) ProtoMessage() {}
 
 func (x *StartReplicaResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[2]
+	mi := &file_messages_replica_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +429,7 @@ func (x *StartReplicaResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplicaResult.ProtoReflect.Descriptor instead.
 func (*StartReplicaResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{2}
+	return file_messages_replica_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StartReplicaResult) GetRequestId() string {
@@ -429,7 +491,7 @@ type ReplicaStarted struct {
 
 func (x *ReplicaStarted) Reset() {
 	*x = ReplicaStarted{}
-	mi := &file_messages_replica_proto_msgTypes[3]
+	mi := &file_messages_replica_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +503,7 @@ func (x *ReplicaStarted) String() string {
 func (*ReplicaStarted) ProtoMessage() {}
 
 func (x *ReplicaStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[3]
+	mi := &file_messages_replica_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +516,7 @@ func (x *ReplicaStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStarted.ProtoReflect.Descriptor instead.
 func (*ReplicaStarted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{3}
+	return file_messages_replica_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReplicaStarted) GetReplica() string {
@@ -494,7 +556,7 @@ type StopReplica struct {
 
 func (x *StopReplica) Reset() {
 	*x = StopReplica{}
-	mi := &file_messages_replica_proto_msgTypes[4]
+	mi := &file_messages_replica_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +568,7 @@ func (x *StopReplica) String() string {
 func (*StopReplica) ProtoMessage() {}
 
 func (x *StopReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[4]
+	mi := &file_messages_replica_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +581,7 @@ func (x *StopReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopReplica.ProtoReflect.Descriptor instead.
 func (*StopReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{4}
+	return file_messages_replica_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StopReplica) GetRequestId() string {
@@ -578,7 +640,7 @@ type StopReplicaResult struct {
 
 func (x *StopReplicaResult) Reset() {
 	*x = StopReplicaResult{}
-	mi := &file_messages_replica_proto_msgTypes[5]
+	mi := &file_messages_replica_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +652,7 @@ func (x *StopReplicaResult) String() string {
 func (*StopReplicaResult) ProtoMessage() {}
 
 func (x *StopReplicaResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[5]
+	mi := &file_messages_replica_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +665,7 @@ func (x *StopReplicaResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopReplicaResult.ProtoReflect.Descriptor instead.
 func (*StopReplicaResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{5}
+	return file_messages_replica_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StopReplicaResult) GetRequestId() string {
@@ -664,7 +726,7 @@ type ReplicaStopped struct {
 
 func (x *ReplicaStopped) Reset() {
 	*x = ReplicaStopped{}
-	mi := &file_messages_replica_proto_msgTypes[6]
+	mi := &file_messages_replica_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +738,7 @@ func (x *ReplicaStopped) String() string {
 func (*ReplicaStopped) ProtoMessage() {}
 
 func (x *ReplicaStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[6]
+	mi := &file_messages_replica_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +751,7 @@ func (x *ReplicaStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStopped.ProtoReflect.Descriptor instead.
 func (*ReplicaStopped) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{6}
+	return file_messages_replica_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReplicaStopped) GetReplica() string {
@@ -711,7 +773,7 @@ type RestartReplica struct {
 
 func (x *RestartReplica) Reset() {
 	*x = RestartReplica{}
-	mi := &file_messages_replica_proto_msgTypes[7]
+	mi := &file_messages_replica_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +785,7 @@ func (x *RestartReplica) String() string {
 func (*RestartReplica) ProtoMessage() {}
 
 func (x *RestartReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[7]
+	mi := &file_messages_replica_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +798,7 @@ func (x *RestartReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplica.ProtoReflect.Descriptor instead.
 func (*RestartReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{7}
+	return file_messages_replica_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RestartReplica) GetRequestId() string {
@@ -767,7 +829,7 @@ type RestartReplicaResult struct {
 
 func (x *RestartReplicaResult) Reset() {
 	*x = RestartReplicaResult{}
-	mi := &file_messages_replica_proto_msgTypes[8]
+	mi := &file_messages_replica_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +841,7 @@ func (x *RestartReplicaResult) String() string {
 func (*RestartReplicaResult) ProtoMessage() {}
 
 func (x *RestartReplicaResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[8]
+	mi := &file_messages_replica_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +854,7 @@ func (x *RestartReplicaResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResult.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{8}
+	return file_messages_replica_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RestartReplicaResult) GetRequestId() string {
@@ -856,7 +918,7 @@ type ListReplicas struct {
 
 func (x *ListReplicas) Reset() {
 	*x = ListReplicas{}
-	mi := &file_messages_replica_proto_msgTypes[9]
+	mi := &file_messages_replica_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +930,7 @@ func (x *ListReplicas) String() string {
 func (*ListReplicas) ProtoMessage() {}
 
 func (x *ListReplicas) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[9]
+	mi := &file_messages_replica_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +943,7 @@ func (x *ListReplicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicas.ProtoReflect.Descriptor instead.
 func (*ListReplicas) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{9}
+	return file_messages_replica_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListReplicas) GetRequestId() string {
@@ -923,7 +985,7 @@ type ListReplicasResult struct {
 
 func (x *ListReplicasResult) Reset() {
 	*x = ListReplicasResult{}
-	mi := &file_messages_replica_proto_msgTypes[10]
+	mi := &file_messages_replica_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +997,7 @@ func (x *ListReplicasResult) String() string {
 func (*ListReplicasResult) ProtoMessage() {}
 
 func (x *ListReplicasResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[10]
+	mi := &file_messages_replica_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1010,7 @@ func (x *ListReplicasResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResult.ProtoReflect.Descriptor instead.
 func (*ListReplicasResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{10}
+	return file_messages_replica_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListReplicasResult) GetReplicas() []*ReplicaStarted {
@@ -984,7 +1046,7 @@ type ReplicaChanged struct {
 
 func (x *ReplicaChanged) Reset() {
 	*x = ReplicaChanged{}
-	mi := &file_messages_replica_proto_msgTypes[11]
+	mi := &file_messages_replica_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1058,7 @@ func (x *ReplicaChanged) String() string {
 func (*ReplicaChanged) ProtoMessage() {}
 
 func (x *ReplicaChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[11]
+	mi := &file_messages_replica_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1071,7 @@ func (x *ReplicaChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaChanged.ProtoReflect.Descriptor instead.
 func (*ReplicaChanged) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{11}
+	return file_messages_replica_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReplicaChanged) GetStatus() *ReplicaStatus {
@@ -1037,7 +1099,7 @@ type ConfirmRevision struct {
 
 func (x *ConfirmRevision) Reset() {
 	*x = ConfirmRevision{}
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1111,7 @@ func (x *ConfirmRevision) String() string {
 func (*ConfirmRevision) ProtoMessage() {}
 
 func (x *ConfirmRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[12]
+	mi := &file_messages_replica_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1124,7 @@ func (x *ConfirmRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRevision.ProtoReflect.Descriptor instead.
 func (*ConfirmRevision) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{12}
+	return file_messages_replica_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfirmRevision) GetRevisionDigest() string {
@@ -1086,7 +1148,7 @@ type DrainReplica struct {
 
 func (x *DrainReplica) Reset() {
 	*x = DrainReplica{}
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1160,7 @@ func (x *DrainReplica) String() string {
 func (*DrainReplica) ProtoMessage() {}
 
 func (x *DrainReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[13]
+	mi := &file_messages_replica_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1173,7 @@ func (x *DrainReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainReplica.ProtoReflect.Descriptor instead.
 func (*DrainReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{13}
+	return file_messages_replica_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DrainReplica) GetRequestId() string {
@@ -1157,7 +1219,7 @@ type SetReplicaLevel struct {
 
 func (x *SetReplicaLevel) Reset() {
 	*x = SetReplicaLevel{}
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1231,7 @@ func (x *SetReplicaLevel) String() string {
 func (*SetReplicaLevel) ProtoMessage() {}
 
 func (x *SetReplicaLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1244,7 @@ func (x *SetReplicaLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReplicaLevel.ProtoReflect.Descriptor instead.
 func (*SetReplicaLevel) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{14}
+	return file_messages_replica_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetReplicaLevel) GetReplica() string {
@@ -1224,7 +1286,7 @@ type ReplicaDrained struct {
 
 func (x *ReplicaDrained) Reset() {
 	*x = ReplicaDrained{}
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1298,7 @@ func (x *ReplicaDrained) String() string {
 func (*ReplicaDrained) ProtoMessage() {}
 
 func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1311,7 @@ func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaDrained.ProtoReflect.Descriptor instead.
 func (*ReplicaDrained) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplicaDrained) GetReplica() string {
@@ -1281,7 +1343,7 @@ type SaveSequences struct {
 
 func (x *SaveSequences) Reset() {
 	*x = SaveSequences{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1355,7 @@ func (x *SaveSequences) String() string {
 func (*SaveSequences) ProtoMessage() {}
 
 func (x *SaveSequences) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1368,7 @@ func (x *SaveSequences) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSequences.ProtoReflect.Descriptor instead.
 func (*SaveSequences) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SaveSequences) GetRequestId() string {
@@ -1349,7 +1411,7 @@ type SequencesSaved struct {
 
 func (x *SequencesSaved) Reset() {
 	*x = SequencesSaved{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1423,7 @@ func (x *SequencesSaved) String() string {
 func (*SequencesSaved) ProtoMessage() {}
 
 func (x *SequencesSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1436,7 @@ func (x *SequencesSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SequencesSaved.ProtoReflect.Descriptor instead.
 func (*SequencesSaved) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SequencesSaved) GetReplica() string {
@@ -1411,7 +1473,7 @@ type DepartureCounts struct {
 
 func (x *DepartureCounts) Reset() {
 	*x = DepartureCounts{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1485,7 @@ func (x *DepartureCounts) String() string {
 func (*DepartureCounts) ProtoMessage() {}
 
 func (x *DepartureCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1498,7 @@ func (x *DepartureCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DepartureCounts.ProtoReflect.Descriptor instead.
 func (*DepartureCounts) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DepartureCounts) GetMigrated() uint32 {
@@ -1477,7 +1539,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1551,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1564,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1573,13 +1635,14 @@ type ReplicaStatus struct {
 	HungSteps            uint64                 `protobuf:"varint,91,opt,name=hung_steps,json=hungSteps,proto3" json:"hung_steps,omitempty"`                // steps that took far longer than expected
 	CanaryFailures       uint64                 `protobuf:"varint,92,opt,name=canary_failures,json=canaryFailures,proto3" json:"canary_failures,omitempty"` // canaries that gave another token than the first, or crashed
 	Verified             uint64                 `protobuf:"varint,93,opt,name=verified,proto3" json:"verified,omitempty"`                                   // canaries after standby that gave the tokens recorded at the first load
+	Backend              *Backend               `protobuf:"bytes,101,opt,name=backend,proto3" json:"backend,omitempty"`                                     // absent: native, with all capabilities
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1654,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1667,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -2013,6 +2076,66 @@ func (x *ReplicaStatus) GetVerified() uint64 {
 	return 0
 }
 
+func (x *ReplicaStatus) GetBackend() *Backend {
+	if x != nil {
+		return x.Backend
+	}
+	return nil
+}
+
+// Backend (report) is how a replica serves its sequences.
+type Backend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                 // "native" or "simulated"
+	Capabilities  []string               `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"` // by their names in core/backend; commands that need others are refused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backend) Reset() {
+	*x = Backend{}
+	mi := &file_messages_replica_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backend) ProtoMessage() {}
+
+func (x *Backend) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backend.ProtoReflect.Descriptor instead.
+func (*Backend) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Backend) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Backend) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
 // ReplicaFault (report): a step of the replica hangs, or its canary gave a wrong answer. Routers avoid
 // the replica, and its sequences continue elsewhere.
 type ReplicaFault struct {
@@ -2027,7 +2150,7 @@ type ReplicaFault struct {
 
 func (x *ReplicaFault) Reset() {
 	*x = ReplicaFault{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2162,7 @@ func (x *ReplicaFault) String() string {
 func (*ReplicaFault) ProtoMessage() {}
 
 func (x *ReplicaFault) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2175,7 @@ func (x *ReplicaFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaFault.ProtoReflect.Descriptor instead.
 func (*ReplicaFault) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplicaFault) GetDetail() string {
@@ -2097,7 +2220,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2232,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2245,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -2173,7 +2296,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2308,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2321,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -2241,7 +2364,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2376,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[24]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2389,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{24}
+	return file_messages_replica_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -2355,7 +2478,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[25]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2490,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[25]
+	mi := &file_messages_replica_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2503,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{25}
+	return file_messages_replica_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2464,7 +2587,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[26]
+	mi := &file_messages_replica_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2599,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[26]
+	mi := &file_messages_replica_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2612,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{26}
+	return file_messages_replica_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2519,7 +2642,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[27]
+	mi := &file_messages_replica_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2654,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[27]
+	mi := &file_messages_replica_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2667,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{27}
+	return file_messages_replica_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2586,7 +2709,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[28]
+	mi := &file_messages_replica_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2721,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[28]
+	mi := &file_messages_replica_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2734,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{28}
+	return file_messages_replica_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2639,7 +2762,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xd8\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2660,7 +2783,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12'\n" +
 	"\x0frevision_digest\x18\x0f \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06deploy\x18\x10 \x01(\x04R\x06deploy\x12&\n" +
-	"\x05level\x18\x11 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"\xa8\x01\n" +
+	"\x05level\x18\x11 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12-\n" +
+	"\x06engine\x18\x12 \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\":\n" +
+	"\n" +
+	"EngineSpec\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\awithout\x18\x02 \x03(\tR\awithout\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -2756,7 +2884,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xe3\x10\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x91\x11\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2826,7 +2954,11 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"hung_steps\x18[ \x01(\x04R\thungSteps\x12'\n" +
 	"\x0fcanary_failures\x18\\ \x01(\x04R\x0ecanaryFailures\x12\x1a\n" +
-	"\bverified\x18] \x01(\x04R\bverified\"\x88\x01\n" +
+	"\bverified\x18] \x01(\x04R\bverified\x12,\n" +
+	"\abackend\x18e \x01(\v2\x12.troupe.v1.BackendR\abackend\"A\n" +
+	"\aBackend\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\"\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\x88\x01\n" +
 	"\fReplicaFault\x12\x16\n" +
 	"\x06detail\x18\x01 \x01(\tR\x06detail\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
@@ -2896,96 +3028,100 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),             // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),           // 1: troupe.v1.ReplicaSpec
-	(*StartReplica)(nil),          // 2: troupe.v1.StartReplica
-	(*StartReplicaResult)(nil),    // 3: troupe.v1.StartReplicaResult
-	(*ReplicaStarted)(nil),        // 4: troupe.v1.ReplicaStarted
-	(*StopReplica)(nil),           // 5: troupe.v1.StopReplica
-	(*StopReplicaResult)(nil),     // 6: troupe.v1.StopReplicaResult
-	(*ReplicaStopped)(nil),        // 7: troupe.v1.ReplicaStopped
-	(*RestartReplica)(nil),        // 8: troupe.v1.RestartReplica
-	(*RestartReplicaResult)(nil),  // 9: troupe.v1.RestartReplicaResult
-	(*ListReplicas)(nil),          // 10: troupe.v1.ListReplicas
-	(*ListReplicasResult)(nil),    // 11: troupe.v1.ListReplicasResult
-	(*ReplicaChanged)(nil),        // 12: troupe.v1.ReplicaChanged
-	(*ConfirmRevision)(nil),       // 13: troupe.v1.ConfirmRevision
-	(*DrainReplica)(nil),          // 14: troupe.v1.DrainReplica
-	(*SetReplicaLevel)(nil),       // 15: troupe.v1.SetReplicaLevel
-	(*ReplicaDrained)(nil),        // 16: troupe.v1.ReplicaDrained
-	(*SaveSequences)(nil),         // 17: troupe.v1.SaveSequences
-	(*SequencesSaved)(nil),        // 18: troupe.v1.SequencesSaved
-	(*DepartureCounts)(nil),       // 19: troupe.v1.DepartureCounts
-	(*GetReplica)(nil),            // 20: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),         // 21: troupe.v1.ReplicaStatus
-	(*ReplicaFault)(nil),          // 22: troupe.v1.ReplicaFault
-	(*EngineReady)(nil),           // 23: troupe.v1.EngineReady
-	(*RunStep)(nil),               // 24: troupe.v1.RunStep
-	(*StepSequence)(nil),          // 25: troupe.v1.StepSequence
-	(*RunStepResult)(nil),         // 26: troupe.v1.RunStepResult
-	(*StepAborted)(nil),           // 27: troupe.v1.StepAborted
-	(*StepDone)(nil),              // 28: troupe.v1.StepDone
-	(*SampledToken)(nil),          // 29: troupe.v1.SampledToken
-	(PriorityClass)(0),            // 30: troupe.v1.PriorityClass
-	(Level)(0),                    // 31: troupe.v1.Level
-	(*ActorRef)(nil),              // 32: troupe.v1.ActorRef
-	(*Refused)(nil),               // 33: troupe.v1.Refused
-	(WeightsFate)(0),              // 34: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),         // 35: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),           // 36: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),         // 37: troupe.v1.AdapterCounts
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*SamplingParams)(nil),        // 40: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),         // 41: troupe.v1.TokenLogprobs
+	(*EngineSpec)(nil),            // 2: troupe.v1.EngineSpec
+	(*StartReplica)(nil),          // 3: troupe.v1.StartReplica
+	(*StartReplicaResult)(nil),    // 4: troupe.v1.StartReplicaResult
+	(*ReplicaStarted)(nil),        // 5: troupe.v1.ReplicaStarted
+	(*StopReplica)(nil),           // 6: troupe.v1.StopReplica
+	(*StopReplicaResult)(nil),     // 7: troupe.v1.StopReplicaResult
+	(*ReplicaStopped)(nil),        // 8: troupe.v1.ReplicaStopped
+	(*RestartReplica)(nil),        // 9: troupe.v1.RestartReplica
+	(*RestartReplicaResult)(nil),  // 10: troupe.v1.RestartReplicaResult
+	(*ListReplicas)(nil),          // 11: troupe.v1.ListReplicas
+	(*ListReplicasResult)(nil),    // 12: troupe.v1.ListReplicasResult
+	(*ReplicaChanged)(nil),        // 13: troupe.v1.ReplicaChanged
+	(*ConfirmRevision)(nil),       // 14: troupe.v1.ConfirmRevision
+	(*DrainReplica)(nil),          // 15: troupe.v1.DrainReplica
+	(*SetReplicaLevel)(nil),       // 16: troupe.v1.SetReplicaLevel
+	(*ReplicaDrained)(nil),        // 17: troupe.v1.ReplicaDrained
+	(*SaveSequences)(nil),         // 18: troupe.v1.SaveSequences
+	(*SequencesSaved)(nil),        // 19: troupe.v1.SequencesSaved
+	(*DepartureCounts)(nil),       // 20: troupe.v1.DepartureCounts
+	(*GetReplica)(nil),            // 21: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),         // 22: troupe.v1.ReplicaStatus
+	(*Backend)(nil),               // 23: troupe.v1.Backend
+	(*ReplicaFault)(nil),          // 24: troupe.v1.ReplicaFault
+	(*EngineReady)(nil),           // 25: troupe.v1.EngineReady
+	(*RunStep)(nil),               // 26: troupe.v1.RunStep
+	(*StepSequence)(nil),          // 27: troupe.v1.StepSequence
+	(*RunStepResult)(nil),         // 28: troupe.v1.RunStepResult
+	(*StepAborted)(nil),           // 29: troupe.v1.StepAborted
+	(*StepDone)(nil),              // 30: troupe.v1.StepDone
+	(*SampledToken)(nil),          // 31: troupe.v1.SampledToken
+	(PriorityClass)(0),            // 32: troupe.v1.PriorityClass
+	(Level)(0),                    // 33: troupe.v1.Level
+	(*ActorRef)(nil),              // 34: troupe.v1.ActorRef
+	(*Refused)(nil),               // 35: troupe.v1.Refused
+	(WeightsFate)(0),              // 36: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),         // 37: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),           // 38: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),         // 39: troupe.v1.AdapterCounts
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*SamplingParams)(nil),        // 42: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),         // 43: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	30, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
-	31, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
-	1,  // 2: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	32, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 4: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	33, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	32, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
-	1,  // 7: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	34, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
-	7,  // 9: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	33, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
-	4,  // 11: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	33, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	32, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 14: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	33, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	21, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	33, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	31, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
-	19, // 19: troupe.v1.ReplicaDrained.departures:type_name -> troupe.v1.DepartureCounts
-	0,  // 20: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	32, // 21: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	35, // 22: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	36, // 23: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	37, // 24: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	33, // 25: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	31, // 26: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	38, // 27: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
-	19, // 28: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
-	22, // 29: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
-	39, // 30: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
-	38, // 31: troupe.v1.EngineReady.capture:type_name -> google.protobuf.Duration
-	25, // 32: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	40, // 33: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	28, // 34: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	33, // 35: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	27, // 36: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	29, // 37: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	41, // 38: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	32, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	33, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
+	2,  // 2: troupe.v1.ReplicaSpec.engine:type_name -> troupe.v1.EngineSpec
+	1,  // 3: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
+	34, // 4: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	5,  // 5: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	35, // 6: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	34, // 7: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	1,  // 8: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
+	36, // 9: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	8,  // 10: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
+	35, // 11: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	5,  // 12: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	35, // 13: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	34, // 14: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	5,  // 15: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	35, // 16: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	22, // 17: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	35, // 18: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	33, // 19: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
+	20, // 20: troupe.v1.ReplicaDrained.departures:type_name -> troupe.v1.DepartureCounts
+	0,  // 21: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	34, // 22: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	37, // 23: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	38, // 24: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	39, // 25: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	35, // 26: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	33, // 27: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	40, // 28: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
+	20, // 29: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
+	24, // 30: troupe.v1.ReplicaStatus.fault:type_name -> troupe.v1.ReplicaFault
+	23, // 31: troupe.v1.ReplicaStatus.backend:type_name -> troupe.v1.Backend
+	41, // 32: troupe.v1.ReplicaFault.since:type_name -> google.protobuf.Timestamp
+	40, // 33: troupe.v1.EngineReady.capture:type_name -> google.protobuf.Duration
+	27, // 34: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	42, // 35: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	30, // 36: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	35, // 37: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	29, // 38: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	31, // 39: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	43, // 40: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2997,19 +3133,19 @@ func file_messages_replica_proto_init() {
 	file_messages_common_proto_init()
 	file_messages_gpu_proto_init()
 	file_messages_sequence_proto_init()
-	file_messages_replica_proto_msgTypes[2].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[3].OneofWrappers = []any{
 		(*StartReplicaResult_Started)(nil),
 		(*StartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[5].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[6].OneofWrappers = []any{
 		(*StopReplicaResult_Stopped)(nil),
 		(*StopReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[8].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[9].OneofWrappers = []any{
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[25].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[27].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -3020,7 +3156,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

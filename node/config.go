@@ -16,6 +16,7 @@ import (
 	"troupe/core/kv"
 	"troupe/core/replica"
 	"troupe/cuda/host"
+	"troupe/cuda/simulated"
 	"troupe/engine"
 	"troupe/gateway/apikey"
 	"troupe/gateway/web"
@@ -39,7 +40,9 @@ type Config struct {
 
 	GPUs    []GPU         // open devices; Start takes ownership and closes them, even if it fails
 	Devices []host.Config // software GPUs, which are numbered after GPUs
-	Tiers   TiersConfig
+	// SimulatedDevices are numbered after Devices. One of the other devices must be there too.
+	SimulatedDevices []simulated.Config
+	Tiers            TiersConfig
 	// KVReserve is the share of a GPU's memory that is reserved for KV blocks, by the GPU's name
 	// ("gpu-0"). The name "" applies to all GPUs without an entry; default hbm.DefaultKVReserve.
 	KVReserve map[string]float64

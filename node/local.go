@@ -10,8 +10,10 @@ import (
 
 	"troupe/actors/hostcache"
 	"troupe/cluster/bulk"
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/engine/llama"
+	"troupe/engine/simulated"
 	"troupe/modelfile/digest"
 	"troupe/node/adapteruse"
 	"troupe/node/auditlog"
@@ -32,8 +34,8 @@ type local struct {
 	wakes   *metrics.Wakes
 
 	adapterUse adapteruse.Record
-	loader     engine.Loader
-	digests    digest.Cache // digests of model files
+	loader     engine.Loader // of native models
+	digests    digest.Cache  // digests of model files
 
 	gpus  *gpus.GPUs
 	web   *httpd.Server
@@ -54,15 +56,22 @@ func newLocal(cfg Config) *local {
 	return l
 }
 
+// loaderOf returns the loader of models for a kind of engine.
+func (l *local) loaderOf(kind backend.Kind) engine.Loader {
+	if kind == backend.Simulated {
+		return simulated.Loader{Roots: l.cfg.Roots, Digests: &l.digests, Clock: l.cfg.Runtime}
+	}
+	return l.loader
+}
+
 // advertised returns an address in the form in which other nodes can reach it.
 func (l *local) advertised(address string) string {
 	return membership.Advertised(address, l.cfg.Advertise)
 }
 
 // inspect reads the properties of a model from its folder.
-func (l *local) inspect(path string) (engine.ModelInfo, error) {
-	found, err := l.gpus.Models()[0].Inspect(path, "")
-	return found.ModelInfo, err
+func (l *local) inspect(kind backend.Kind, path string) (engine.ModelInfo, error) {
+	return l.gpus.Inspect(kind, path)
 }
 
 // imageOf returns an image of the files that a folder had, of the given revision if there is one, or nil.
@@ -96,12 +105,15 @@ func (l *local) imageOfRevision(revision string) *engine.Image {
 }
 
 func (l *local) takeDevices(context.Context) error {
-	l.gpus = gpus.New(l.loader, l.cfg.GPUs...)
+	l.gpus = gpus.New(l.loaderOf, l.cfg.GPUs...)
 	return nil
 }
 
 func (l *local) openSoftwareDevices(context.Context) error {
 	err := l.gpus.OpenSoftware(l.cfg.Devices)
+	if err == nil {
+		err = l.gpus.OpenSimulated(l.cfg.SimulatedDevices)
+	}
 	if err == nil {
 		l.gpus.OpenHostCache()
 	}

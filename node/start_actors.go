@@ -71,7 +71,7 @@ func (p *parts) composeBackend(context.Context) error {
 		NoRemote:  p.cfg.Tiers.LocalOnly,
 	}
 	models := &backend.ModelFiles{
-		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf,
+		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loaderOf, Inspect: p.inspect, Image: p.imageOf,
 		Elsewhere: view.Sizes, Source: p.gpus.Source,
 		Runtime: p.cfg.Runtime,
 	}

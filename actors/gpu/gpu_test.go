@@ -271,6 +271,8 @@ func TestRefusedLoadLeasesNothing(t *testing.T) {
 			messages.Reason_REASON_LOAD_FAILED},
 		"device is full": {&fakeModels{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"),
 			messages.Reason_REASON_NO_MEMORY},
+		"another engine": {&fakeModels{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16,
+			Engine: "simulated"}, messages.Reason_REASON_UNSUPPORTED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -2,11 +2,13 @@ package gpu
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	core "troupe/core/device"
 	"troupe/core/utilization"
 	"troupe/messages"
@@ -51,7 +53,22 @@ func (d *device) onStopping() {
 }
 
 func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
+	if kind := backend.Kind(msg.GetEngine()).OrNative(); kind != d.engine() {
+		ctx.Respond(&messages.LoadModelResult{RequestId: msg.GetRequestId(), Outcome: &messages.LoadModelResult_Refused{
+			Refused: &messages.Refused{Reason: messages.Reason_REASON_UNSUPPORTED, Detail: fmt.Sprintf(
+				"%s, %s, runs %s engines only, and %s needs a %s one", d.Name, d.Info.Name, d.engine(), msg.GetModel(),
+				kind)}}})
+		return
+	}
 	d.perform(ctx, d.memory.LoadAsked(requestOf(ctx, msg), specOf(msg), d.quarantine.State(), supervise.Now(ctx)))
+}
+
+// engine returns the kind of the engines that the device runs.
+func (d *device) engine() backend.Kind {
+	if d.Info.Ledger {
+		return backend.Simulated
+	}
+	return backend.Native
 }
 
 func (d *device) onInspected(ctx actor.Context, msg *inspected) {

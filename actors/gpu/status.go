@@ -27,6 +27,7 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 	s := &messages.GpuStatus{
 		Node: d.Node,
 		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
+		Engine:      string(d.engine()),
 		MemoryBytes: uint64(m.Total), FreeBytes: uint64(m.Free), YieldableBytes: uint64(m.Yieldable),
 		Quarantine: d.quarantineStatus(), Health: d.healthStatus(), Facts: d.Facts,
 		Budget: &messages.MemoryBudget{

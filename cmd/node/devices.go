@@ -9,10 +9,13 @@ import (
 
 	"troupe/core/units"
 	"troupe/cuda/host"
+	"troupe/cuda/simulated"
+	"troupe/internal/costfile"
 )
 
 const (
 	maxDevices     = 64
+	maxSimulated   = 1024
 	minDeviceBytes = 16 << 20
 	// assumedMemory is used if the operating system does not report its memory.
 	assumedMemory = 4 << 30
@@ -43,6 +46,41 @@ func parseDevices(s string) ([]host.Config, error) {
 			s, units.FormatBytes(bytes), units.FormatBytes(minDeviceBytes))
 	}
 	return hostDevices(n, bytes), nil
+}
+
+// parseSimulated parses "COUNTxPROFILE" or "COUNTxGROUPxPROFILE", such as 16xh200 or 8x2xh200. An empty string is
+// none.
+func parseSimulated(s string) ([]simulated.Config, error) {
+	if s == "" {
+		return nil, nil
+	}
+	numbers, name := [2]int{1: 1}, s
+	for i := range numbers {
+		count, rest, ok := strings.Cut(name, "x")
+		n, err := strconv.Atoi(count)
+		if i > 0 && (!ok || err != nil) {
+			break // the name of the profile
+		}
+		if !ok || err != nil || n < 1 || n > maxSimulated {
+			return nil, fmt.Errorf("invalid simulated devices %q; write 16xh200 for 16 devices with the profile "+
+				"h200, or 8x2xh200 for 8 groups of 2, which compute together; at most %d", s, maxSimulated)
+		}
+		numbers[i], name = n, rest
+	}
+	profile, err := costfile.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	if d := profile.Device; d.MemoryBytes == nil || d.FLOPS == nil || d.MemoryBandwidth == nil ||
+		numbers[1] > 1 && d.NVLinkBandwidth == nil {
+		return nil, fmt.Errorf("%q: the profile needs memory_bytes, flops and memory_bandwidth of the device, and "+
+			"for a group nvlink_bandwidth", s)
+	}
+	devices := make([]simulated.Config, numbers[0])
+	for i := range devices {
+		devices[i].Profile, devices[i].Group = profile, numbers[1]
+	}
+	return devices, nil
 }
 
 func hostDevices(n int, bytes int64) []host.Config {

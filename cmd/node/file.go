@@ -50,6 +50,13 @@ type Deployment struct {
 	AdapterPages *uint32 `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
 	MaxAdapters  *uint32 `yaml:"max_adapters" validate:"omitempty,max=4096"`
 	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
+	Engine       *Engine `yaml:"engine"`
+}
+
+// Engine has the fields of messages.EngineSpec.
+type Engine struct {
+	Kind    string   `yaml:"kind"`
+	Without []string `yaml:"without"`
 }
 
 // readFile reads and validates a file. An empty path is an empty file.
@@ -94,6 +101,9 @@ func (f file) specs() []*messages.DeploymentSpec {
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
+		}
+		if d.Engine != nil {
+			specs[i].Engine = &messages.EngineSpec{Kind: d.Engine.Kind, Without: d.Engine.Without}
 		}
 		if class, ok := priorities[d.Priority]; ok {
 			specs[i].Priority = class.Enum()

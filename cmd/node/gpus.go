@@ -14,6 +14,13 @@ import (
 // openDevices opens the GPUs, or configures software GPUs, and adds a note for each. Call it last:
 // on success the node closes what it opened.
 func (s *settings) openDevices(cfg *node.Config) (err error) {
+	if cfg.SimulatedDevices, err = parseSimulated(s.SimulatedDevices); err != nil {
+		return err
+	}
+	if n := len(cfg.SimulatedDevices); n > 0 {
+		s.addNote("%d simulated devices: %s. Nothing is computed on them.", n,
+			cfg.SimulatedDevices[0].Profile.Device.Name)
+	}
 	if s.Devices != autoDevices {
 		cfg.Devices, err = parseDevices(s.Devices)
 		return err

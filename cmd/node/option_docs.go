@@ -51,6 +51,11 @@ var optionDocs = map[string]optionDoc{
 	"devices": {groupGPUs, "auto|host:COUNTxSIZE",
 		"auto: all GPUs of this machine, or one software GPU with half of " +
 			"its memory if it has none. host:2x512MiB: two software GPUs of 512 MiB (default: auto)."},
+	"simulated_devices": {groupGPUs, "COUNT[xGROUP]xPROFILE",
+		"Simulated devices, after the others: 16xh200; 8x2xh200 for 8 groups of 2 that compute together; or " +
+			"4x/path/profile.yaml with a profile of troupe calibrate. " +
+			"Their memory is only counted, and only deployments with engine: {kind: simulated} run on them: " +
+			"nothing is computed, and steps take as long as the profile says (default: none)."},
 	"kv_reserve": {groupGPUs, "SHARE[,GPU=SHARE...]",
 		"Share of each GPU's memory reserved for KV blocks and divided " +
 			"among its replicas, from 0 to below 1: 0.3, or 0.3,gpu-1=0.5 (default: ${kvreserve})."},

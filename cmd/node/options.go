@@ -27,9 +27,10 @@ type Options struct {
 	DrainTimeout string `yaml:"drain_timeout" validate:"omitempty,duration"`
 	DrainGrace   string `yaml:"drain_grace" validate:"omitempty,duration"`
 
-	Devices   string `yaml:"devices" validate:"omitempty,devices"`
-	KVReserve string `name:"kv-reserve" yaml:"kv_reserve" validate:"omitempty,reserve"`
-	CUBLAS    string `name:"cublas" yaml:"cublas"`
+	Devices          string `yaml:"devices" validate:"omitempty,devices"`
+	SimulatedDevices string `yaml:"simulated_devices" validate:"omitempty,simulated"`
+	KVReserve        string `name:"kv-reserve" yaml:"kv_reserve" validate:"omitempty,reserve"`
+	CUBLAS           string `name:"cublas" yaml:"cublas"`
 
 	StepTimeout    string `yaml:"step_timeout" validate:"omitempty,duration"`
 	HungTimeout    string `yaml:"hung_timeout" validate:"omitempty,duration"`

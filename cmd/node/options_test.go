@@ -243,6 +243,24 @@ func TestConfigLimitsMatchControlAPI(t *testing.T) {
 	}
 }
 
+// TestParseSimulated checks the forms of simulated devices.
+func TestParseSimulated(t *testing.T) {
+	for text, want := range map[string][2]int{"16xh200": {16, 1}, "8x2xH200": {8, 2}, "": {}} {
+		devices, err := parseSimulated(text)
+		if err != nil || len(devices) != want[0] || len(devices) > 0 && devices[0].Group != want[1] {
+			t.Errorf("%q: %d devices, %v", text, len(devices), err)
+		}
+	}
+	for text, want := range map[string]string{
+		"h200": "write 16xh200", "0xh200": "write 16xh200", "9999xh200": "write 16xh200",
+		"2xm1": "use one that ships: h100, h200",
+	} {
+		if _, err := parseSimulated(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestParseDevices(t *testing.T) {
 	devices, err := parseDevices("host:2x512MiB")
 	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 {

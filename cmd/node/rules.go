@@ -42,6 +42,10 @@ func newChecker(base string) *checker {
 				_, err := parseDevices(s)
 				return err
 			},
+			"simulated": func(s string) error {
+				_, err := parseSimulated(s)
+				return err
+			},
 			"model":    func(path string) error { return checkModel(absolute(base, path)) },
 			"adapter":  func(path string) error { return checkAdapter(absolute(base, path)) },
 			"roots":    func(dirs string) error { return checkRoots(absoluteList(base, dirs)) },

@@ -90,7 +90,7 @@ func (d *Deployment) onTick(now time.Time) {
 }
 
 func (d *Deployment) onApply(e Apply, now time.Time) {
-	d.sized = d.sized && e.Spec.Path == d.spec.Path
+	d.sized = d.sized && e.Spec.Path == d.spec.Path && e.Spec.Engine.Kind == d.spec.Engine.Kind
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
 	d.failure, d.noRoom, d.unplaced = nil, false, false
 	d.shift(applied)
@@ -117,7 +117,7 @@ func (d *Deployment) onStaleTerm(e StaleTerm) {
 
 func (d *Deployment) onInspected(e Inspected, now time.Time) {
 	switch {
-	case e.Path != d.spec.Path: // of an earlier spec
+	case e.Path != d.spec.Path || e.Engine != d.spec.Engine.Kind: // of an earlier spec
 	case e.Fault != "": // the next Tick retries
 		d.fail(Failure{Reason: LoadFailed, Detail: "node " + d.node + ": " + e.Fault})
 		d.announce()

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"time"
+	"troupe/core/backend"
 
 	"troupe/core/preempt"
 	"troupe/core/residency"
@@ -34,7 +35,10 @@ type (
 	SurveyGPUs struct{ GPUs []Location }
 
 	// Inspect requests the GPU memory that a replica needs; Inspected answers.
-	Inspect struct{ Path string }
+	Inspect struct {
+		Engine backend.Kind
+		Path   string
+	}
 
 	// StartReplica starts a replica; Accepted answers.
 	StartReplica struct{ Spec ReplicaSpec }

@@ -3,6 +3,7 @@ package deployment
 import (
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/hbm"
 	"troupe/core/preempt"
 )
@@ -42,9 +43,10 @@ type (
 
 	// Inspected answers Inspect with the GPU memory that a replica needs, or with a fault.
 	Inspected struct {
-		Path  string
-		Need  hbm.Need
-		Fault string // empty: none
+		Engine backend.Kind
+		Path   string
+		Need   hbm.Need
+		Fault  string // empty: none
 	}
 
 	// GPUReport answers AskGPU, Place and SurveyGPUs.

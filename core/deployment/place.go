@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/hbm"
 	"troupe/core/schedule"
 )
@@ -19,6 +20,7 @@ type GPU struct {
 	Weights     map[string]Weights  // by the digest of the model's files
 	Near        schedule.Where      // where its node has the weights of the replica that is being placed
 	Holders     []schedule.Holder   // models whose replicas count in Memory
+	Engine      backend.Kind        // of the engines that it runs
 }
 
 // Weights are weights in the memory of a GPU.
@@ -103,7 +105,7 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		return
 	}
 	at, left := d.lastPlacement[r.spec.Name]
-	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.schedulable(at.Node) {
+	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.runs(last) || !d.schedulable(at.Node) {
 		d.noteSilence(r.answers, now)
 		gpus := d.candidates(r.answers, r, now)
 		chosen, why, ok := schedule.Place(d.need, gpus)
@@ -123,6 +125,9 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 	d.fire(r, placed, none, now)
 }
 
+// runs reports whether a GPU runs engines of the deployment's kind.
+func (d *Deployment) runs(g *GPU) bool { return g.Engine.OrNative() == d.spec.Engine.Kind.OrNative() }
+
 // onNoRoom drops a replica that fits no GPU. The next Tick retries. later is set if a GPU that is avoided has
 // room.
 func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, later bool, now time.Time) {
@@ -131,6 +136,9 @@ func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, later bool
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
 		f := Failure{
 			Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true, later: later,
+		}
+		if d.spec.Engine.Kind == backend.Simulated && missing == (Memory{}) {
+			f.Detail += "; simulated models run on simulated devices only, see --simulated-devices"
 		}
 		if missing != (Memory{}) {
 			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU" + missing.Room.text()
@@ -152,6 +160,7 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		var residents []string
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
+			g.OtherEngine = !d.runs(answer)
 			g.Evictable, g.Weights = d.evictable(answer), answer.Near
 			g.Holders = slices.DeleteFunc(slices.Clone(answer.Holders), func(h schedule.Holder) bool {
 				return h.Model == d.name

@@ -72,7 +72,7 @@ func (p Phase) stage() schedule.Stage {
 // remains.
 func (d *Deployment) addReplica(now time.Time) bool {
 	if !d.sized {
-		d.emit(Inspect{d.spec.Path})
+		d.emit(Inspect{d.spec.Engine.Kind, d.spec.Path})
 		return false
 	}
 	name := ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/hbm"
 	"troupe/core/preempt"
 	"troupe/core/schedule"
@@ -20,11 +21,11 @@ const need = 8 << 20 // bytes per replica in scripts
 //	members a b! c#2 d~ -e    the live members, each with gpu-0; b is draining, c is a new process, d is
 //	                          leaving, and e, which has departed, was last seen now
 //	list NODE M...            its replicas
-//	apply [stored=N] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
+//	apply [stored=N] [engine=simulated] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby|parked]
 //	[preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
 //	inspected [fault=X]
-//	gpu NODE [quarantined] [used=N] [near=folder|image|host] [M=N...]
+//	gpu NODE [quarantined] [engine=simulated] [used=N] [near=folder|image|host] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M [number=N], survey
 //	                          their time for answers is over; N: of an earlier placement
@@ -128,7 +129,7 @@ func (s *scripted) event(l line) Event {
 	case "stale":
 		return StaleTerm{"term 2 has begun"}
 	case "inspected":
-		return Inspected{s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
+		return Inspected{s.spec.Engine.Kind, s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
 	case "gpu":
 		return GPUReport{gpuReport(l)}
 	case "place":
@@ -183,6 +184,9 @@ func (s *scripted) members(words []string) (all Members) {
 func (s *scripted) apply(l line) {
 	if r, ok := l.named["replicas"]; ok {
 		_, _ = fmt.Sscan(r, &s.spec.Replicas)
+	}
+	if kind, ok := l.named["engine"]; ok {
+		s.spec.Engine = backend.Spec{Kind: backend.Kind(kind)}
 	}
 	if p, ok := l.named["path"]; ok {
 		s.spec.Path = p
@@ -255,7 +259,7 @@ func gpuReport(l line) GPU {
 	g.Memory = hbm.Budget{Total: 100 * need, Fixed: int64(l.number("used")) * need}
 	g.Quarantined = l.word(1) == "quarantined"
 	for name := range l.named {
-		if name != "used" && name != "near" {
+		if name != "used" && name != "near" && name != "engine" {
 			n := int64(l.number(name)) * need
 			g.Residents, g.Leases[name] = append(g.Residents, name), hbm.Need{Fixed: n}
 			g.Memory.Fixed += n
@@ -263,7 +267,7 @@ func gpuReport(l line) GPU {
 	}
 	near := map[string]schedule.Where{"folder": schedule.InFolder, "image": schedule.InDiskImage,
 		"host": schedule.InHostCache}
-	g.Near = near[l.named["near"]]
+	g.Near, g.Engine = near[l.named["near"]], backend.Kind(l.named["engine"])
 	return g
 }
 
@@ -308,6 +312,10 @@ func (s *scripted) migrating(name string) string {
 // format returns an effect with its type and fields.
 func format(e Effect) string {
 	switch e := e.(type) {
+	case Inspect:
+		if e.Engine == "" {
+			return fmt.Sprintf("Inspect{Path:%s}", e.Path)
+		}
 	case StartReplica:
 		text := fmt.Sprintf("StartReplica{%s at %v, revision %+v}", e.Spec.Name, e.Spec.At, e.Spec.Revision)
 		if e.Spec.Standby {

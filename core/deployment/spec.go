@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"troupe/core/backend"
 	"troupe/core/schedule"
 )
 
@@ -15,6 +16,7 @@ func (l Location) String() string { return l.Node + "/" + l.GPU }
 
 // Settings are the settings that a deployment and its replicas share.
 type Settings struct {
+	Engine         backend.Spec
 	Path           string // the model's folder
 	BlockTokens    uint32
 	KVBlocks       uint32

@@ -95,6 +95,23 @@ func (m *Machine) Cancel(id string) []Effect {
 	return m.take()
 }
 
+// Leaving reports whether the replica accepts no sequences because it is drained or preempted.
+func (m *Machine) Leaving() bool { return m.leaving() }
+
+// Requeue interrupts sequences of a replica that leaves. Their sessions continue them elsewhere.
+func (m *Machine) Requeue(ids []string, why Refusal) []Effect {
+	for _, id := range ids {
+		if m.leaving() && m.Has(id) {
+			m.departures.Requeued++
+			m.interrupt(id, why)
+			m.drop(id, "it is computed again elsewhere")
+		}
+	}
+	m.reportSoon()
+	m.add(Advance{})
+	return m.take()
+}
+
 // Lost drops a sequence whose session has ended.
 func (m *Machine) Lost(id string) []Effect {
 	if m.Has(id) {

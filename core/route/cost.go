@@ -1,6 +1,10 @@
 package route
 
-import "slices"
+import (
+	"slices"
+
+	"troupe/core/backend"
+)
 
 // Weights are the parameters of the cost.
 type Weights struct {
@@ -93,6 +97,10 @@ func (s *slot) exclusion(r Request) Exclusion {
 		return IsFaulty
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
 		return OtherRevision
+	case r.Revision != "" && s.Lacks.Has(backend.Resume):
+		return CannotResume
+	case r.Adapter != "" && s.Lacks.Has(backend.Adapters):
+		return NoAdapters
 	case s.State == Suspended:
 		return Finishes
 	case slices.Contains(r.Avoid, s.Name):

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"strings"
+
+	"troupe/core/backend"
 )
 
 // maxCandidates is the number of candidates in a Decision.
@@ -30,6 +32,7 @@ type Candidate struct {
 	Routed     int // requests sent there since its last report
 	Adapter    Residence
 	Excluded   Exclusion
+	Unreported bool // its backend does not report its blocks, so that Cached is not known
 }
 
 // Exclusion is why a replica is not chosen. Candidates are ordered by it, lowest first.
@@ -41,6 +44,8 @@ const (
 	Avoided
 	Finishes // is on standby, but finishes requests with output
 	OtherRevision
+	CannotResume // its backend does not continue a request with output
+	NoAdapters   // its backend has no adapters
 	IsSuspended
 	IsDraining
 	IsLoading
@@ -52,7 +57,8 @@ const (
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
 		"is on standby, and finishes only what was begun",
-		"has other weights than those that began the request", "on standby", "draining", "loading", "faulty",
+		"has other weights than those that began the request", "has a backend without " + backend.Resume.String(),
+		"has a backend without " + backend.Adapters.String(), "on standby", "draining", "loading", "faulty",
 		"failed"}[e]
 }
 
@@ -62,6 +68,7 @@ func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
 	return Candidate{
 		Name: s.Name, Node: s.Node, Cost: c.cost, Prefill: tokens - cached, Cached: cached,
 		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.residence(adapter), Excluded: c.excluded,
+		Unreported: s.Lacks.Has(backend.KVEvents),
 	}
 }
 
@@ -82,10 +89,13 @@ func (d Decision) Why() string {
 		return d.refusal()
 	}
 	c := d.Candidates[0]
-	return fmt.Sprintf(
-		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter),
-		c.Cached, d.Tokens, sequences(c.Ahead()), d.comparison(),
-	)
+	cached := fmt.Sprintf("%d of %d prompt tokens cached", c.Cached, d.Tokens)
+	if c.Unreported {
+		cached = fmt.Sprintf("its backend reports no cached blocks (no %s), %d prompt tokens", backend.KVEvents,
+			d.Tokens)
+	}
+	return fmt.Sprintf("%s: %s%s, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter), cached,
+		sequences(c.Ahead()), d.comparison())
 }
 
 // comparison explains why another replica was not chosen: the cheapest one that was excluded, if it

@@ -1,6 +1,10 @@
 package route
 
-import "slices"
+import (
+	"slices"
+
+	"troupe/core/backend"
+)
 
 // Replica is a replica's report about itself.
 type Replica struct {
@@ -19,6 +23,7 @@ type Replica struct {
 	// Adapters holds those that the replica need not read from disk, by name and revision. It is
 	// not modified after Update.
 	Adapters map[string]Residence
+	Lacks    backend.Set // what its backend cannot do
 }
 
 // Residence is where a replica has an adapter.
@@ -116,10 +121,10 @@ func (t *Routes) Remove(name string) {
 }
 
 // UpdateBlocks applies the changes in a replica's blocks, evictions first. It ignores a replica
-// without a report.
+// without a report, and one whose backend reports no blocks.
 func (t *Routes) UpdateBlocks(name string, evicted, committed []uint64) {
 	s, ok := t.byName[name]
-	if !ok {
+	if !ok || t.slots[s].Lacks.Has(backend.KVEvents) {
 		return
 	}
 	for _, b := range evicted {

@@ -3,6 +3,7 @@ package router
 import (
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/route"
 	"troupe/core/schedule"
 )
@@ -76,6 +77,7 @@ type Stored struct {
 	Levels map[string]string
 	// Preempted means that all replicas were preempted.
 	Preempted bool
+	Engine    backend.Spec // of the replicas
 }
 
 // event is one event of the tables. Only the fields of its kind are set.

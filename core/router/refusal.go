@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/schedule"
 	"troupe/core/wake"
 )
@@ -26,6 +27,7 @@ const (
 	QueueFull     Reason = 6
 	NotReady      Reason = 7
 	Deadline      Reason = 11
+	Unsupported   Reason = 15
 	WeightsDiffer Reason = 22
 	Preempted     Reason = 29
 	Stopped       Reason = 32
@@ -88,6 +90,13 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 	case !ok:
 		return Refusal{Reason: NotFound, Detail: fmt.Sprintf("model %q is not deployed; there are: %s", r.Model,
 			strings.Join(sorted(m.stored), ", "))}, false
+	case r.Revision != "" && !stored.Engine.Capabilities().Has(backend.Resume):
+		return Refusal{Reason: Unsupported, Detail: fmt.Sprintf("the replica of model %s that served the request "+
+			"is gone, and %s; send the request again", r.Model,
+			backend.Missing(stored.Engine.Kind, backend.Resume))}, false
+	case r.Adapter != "" && !stored.Engine.Capabilities().Has(backend.Adapters):
+		return Refusal{Reason: Unsupported, Detail: fmt.Sprintf("model %s cannot serve adapter %s: %s", r.Model,
+			r.Adapter, backend.Missing(stored.Engine.Kind, backend.Adapters))}, false
 	case stored.Rest == schedule.Stopped && level == "":
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/route"
 	"troupe/core/schedule"
 	"troupe/testkit/script"
@@ -19,12 +20,12 @@ import (
 //	start NODE..., members NODE...     b#2 is a new process of b, and b! is leaving
 //	tick
 //	announced NODE life=N seq=N [snapshot] [REPORT...] [gone=M] [withdrawn=D]
-//	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
+//	report M [STATE] [running=N] [revision=R] [lacks=CAPABILITY,...] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [asleep] [preempted] [wakes] [at=N] [places=N] [revision=R] [level=L],
+//	stored D [stopped] [asleep] [preempted] [wakes] [at=N] [places=N] [revision=R] [level=L] [without=C,...],
 //	deleted D, read D...
-//	route REQUEST D [prompt=N] [avoid=M] [revision=R] [class=N] [deadline=5s] [wait], cancel REQUEST
+//	route REQUEST D [prompt=N] [avoid=M] [revision=R] [adapter=A] [class=N] [deadline=5s] [wait], cancel REQUEST
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
 //	snapshot, explain REQUEST
@@ -227,7 +228,7 @@ func requestOf(l line, now time.Time) Request {
 	r := Request{
 		ID: l.word(0), Model: l.word(1), Revision: l.named["revision"], Prompt: make([]uint32, l.number("prompt")),
 		Session: Actor{ID: l.word(0)}, Class: int(l.number("class")), Arrived: now, Wait: l.has("wait"),
-		Begun: l.has("begun") || l.named["revision"] != "",
+		Begun: l.has("begun") || l.named["revision"] != "", Adapter: l.named["adapter"],
 	}
 	if avoid, ok := l.named["avoid"]; ok {
 		r.Avoid = strings.Split(avoid, ",")
@@ -245,6 +246,9 @@ func storedOf(l line) Stored {
 	s := Stored{
 		Name: l.word(0), At: l.number("at"), Revision: l.named["revision"], MaxWaiting: 100,
 		Level: l.named["level"], Levels: make(map[string]string),
+	}
+	if without, ok := l.named["without"]; ok {
+		s.Engine = backend.Spec{Kind: backend.Simulated, Without: backend.SetOf(strings.Split(without, ","))}
 	}
 	if n, ok := l.named["places"]; ok {
 		s.MaxWaiting, _ = strconv.Atoi(n)
@@ -320,6 +324,7 @@ func reportOf(l line) Report {
 			r.State = state
 		}
 	}
+	r.Lacks = backend.SetOf(strings.Split(l.named["lacks"], ","))
 	r.Replica.Revision, r.Replica.Running = l.named["revision"], int(l.number("running"))
 	r.Faulty = l.has("faulty")
 	r.Evicted, r.Committed = blocksOf(l)

@@ -21,7 +21,7 @@ func (h Holder) Bytes() int64 { return h.Need.Fixed + h.Need.Min }
 // models that would leave it. It returns none if no GPU would have room without other models.
 func MakeRoom(need hbm.Need, gpus []GPU) (at GPU, leave []Holder) {
 	for _, g := range gpus {
-		if g.Silent || g.Quarantined || g.Draining {
+		if !g.usable() {
 			continue
 		}
 		all := g.leave(need)

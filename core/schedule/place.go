@@ -23,6 +23,7 @@ type GPU struct {
 	Quarantined bool     // failed, and takes no replicas
 	Avoid       bool     // refused this replica recently
 	Silent      bool     // did not answer; the other fields may be unset
+	OtherEngine bool     // runs engines of another kind than the replica's
 }
 
 // Where is where a GPU can get weights from, the nearest place last.
@@ -99,8 +100,11 @@ func number(b bool) int {
 
 // hasRoom reports whether a replica could be placed on the GPU, if it were not avoided.
 func (g GPU) hasRoom(need hbm.Need) bool {
-	return !g.Draining && !g.Quarantined && !g.Silent && g.short(need) == 0
+	return g.usable() && g.short(need) == 0
 }
+
+// usable reports whether a replica could be placed on the GPU but for its memory.
+func (g GPU) usable() bool { return !g.Draining && !g.Quarantined && !g.Silent && !g.OtherEngine }
 
 // RoomLater reports whether a GPU that is avoided for a while has room for a replica.
 func RoomLater(need hbm.Need, gpus []GPU) bool {
@@ -120,7 +124,7 @@ func (g GPU) short(need hbm.Need) int64 {
 func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload, evictable int64) {
 	for _, g := range gpus {
 		_, over := g.Memory.Add(need)
-		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
+		if over != nil && g.usable() && (least == nil || over.Short < least.Short) {
 			least, evictable = over, g.Evictable
 		}
 	}
@@ -134,12 +138,14 @@ func explainNoRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {
 		return "no GPU"
 	}
-	var silent, draining, quarantined, avoided, short int
+	var silent, other, draining, quarantined, avoided, short int
 	var by int64
 	for _, g := range gpus {
 		switch {
 		case g.Silent:
 			silent++
+		case g.OtherEngine:
+			other++
 		case g.Quarantined:
 			quarantined++
 		case g.Draining:
@@ -163,6 +169,7 @@ func explainNoRoom(need hbm.Need, gpus []GPU) string {
 		n   int
 		why string
 	}{
+		{other, "for other engines"},
 		{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"},
 		{silent, "did not answer"},
 	} {

@@ -20,6 +20,7 @@ type ResponseEncoder struct {
 	Model        string
 	Created      int64
 	Chat         bool
+	Simulated    bool // nothing has computed the text; system_fingerprint says so
 	IncludeUsage bool // chunks carry "usage": null, and the last chunk the usage
 }
 
@@ -75,6 +76,9 @@ func (a *ResponseEncoder) appendHeader(b []byte, object string) []byte {
 	b = append(b, object...)
 	b = append(b, `","created":`...)
 	b = strconv.AppendInt(b, a.Created, 10)
+	if a.Simulated {
+		b = append(b, `,"system_fingerprint":"simulated"`...)
+	}
 	b = append(b, `,"model":`...)
 	return AppendString(b, a.Model)
 }

@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/control/catalogue"
+	core "troupe/core/backend"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/node/query"
@@ -29,8 +30,10 @@ func (l loader) CachedDigests(string) (engine.Digests, bool) { return l.digests,
 
 func deployments(t *testing.T, d *deployed, e *events) *DeploymentControl {
 	return &DeploymentControl{
-		ModelFiles: &ModelFiles{Node: "a", Loader: loader{digests: engine.Digests{Weights: "w", Revision: "r"}}},
-		Store:      d, Catalogue: catalogue.New(), Publish: e.publish, Log: zerolog.Nop(),
+		ModelFiles: &ModelFiles{Node: "a", Loader: func(core.Kind) engine.Loader {
+			return loader{digests: engine.Digests{Weights: "w", Revision: "r"}}
+		}},
+		Store: d, Catalogue: catalogue.New(), Publish: e.publish, Log: zerolog.Nop(),
 		System: system(t, map[string]func(any) proto.Message{
 			query.Router: cluster(&messages.ClusterView{Deployments: []*messages.DeploymentStatus{{Revision: 7}}}),
 		}),

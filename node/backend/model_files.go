@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"troupe/actors/supervise"
+	core "troupe/core/backend"
 	"troupe/core/replica"
 	"troupe/engine"
 	"troupe/messages"
@@ -24,9 +25,9 @@ import (
 type ModelFiles struct {
 	Node   string // name of this node
 	Roots  modelfile.Roots
-	Loader engine.Loader
+	Loader func(core.Kind) engine.Loader
 	// Inspect reads the properties of a model from its folder.
-	Inspect func(path string) (engine.ModelInfo, error)
+	Inspect func(kind core.Kind, path string) (engine.ModelInfo, error)
 	// Image returns an image on this node of the files that a folder had: of the given revision if there is
 	// one, or else the one that was used last; nil: there is none.
 	Image func(path, revision string) *engine.Image
@@ -34,7 +35,7 @@ type ModelFiles struct {
 	// from nowhere. It may ask other nodes.
 	Source func(gpu, revision string) string
 	// Elsewhere asks the other nodes about a folder that is missing on this node.
-	Elsewhere func(ctx context.Context, path string) (*messages.NodeModelResponse, error)
+	Elsewhere func(ctx context.Context, engine, path string) (*messages.NodeModelResponse, error)
 	Runtime   supervise.Runtime
 }
 
@@ -49,14 +50,19 @@ func (f *ModelFiles) knownDigests(spec *messages.DeploymentSpec) engine.Digests 
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
 	}
-	d, _ := f.digestsOf(spec.GetPath())
+	d, _ := f.digestsOf(kindOf(spec), spec.GetPath())
 	return d
+}
+
+// kindOf returns the kind of engine of a deployment or replica.
+func kindOf(spec interface{ GetEngine() *messages.EngineSpec }) core.Kind {
+	return core.Kind(spec.GetEngine().GetKind()).OrNative()
 }
 
 // digestsOf returns the digests of a model's folder if the loader has read all of its files.
 // changed reports whether one of the files has changed since.
-func (f *ModelFiles) digestsOf(path string) (d engine.Digests, changed bool) {
-	if id, ok := f.Loader.(engine.DigestCache); ok {
+func (f *ModelFiles) digestsOf(kind core.Kind, path string) (d engine.Digests, changed bool) {
+	if id, ok := f.Loader(kind).(engine.DigestCache); ok {
 		return id.CachedDigests(path)
 	}
 	return d, false
@@ -66,10 +72,14 @@ func (f *ModelFiles) digestsOf(path string) (d engine.Digests, changed bool) {
 // for another source of the weights. Files that were replaced remain a fault: only an operator knows which ones
 // are to be served.
 func (f *ModelFiles) CheckFolder(spec *messages.ReplicaSpec, revision string) replica.Folder {
-	known, changed := f.digestsOf(spec.GetPath())
+	known, changed := f.digestsOf(kindOf(spec), spec.GetPath())
 	where := spec.GetPath() + " of node " + f.Node
 	_, config := f.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
-	weights, err := safetensors.Files(f.Roots, spec.GetPath())
+	var weights []string
+	var err error
+	if kindOf(spec) != core.Simulated { // which needs no weights
+		weights, err = safetensors.Files(f.Roots, spec.GetPath())
+	}
 	for _, path := range weights {
 		if err == nil {
 			_, err = f.Roots.Stat(path)
@@ -91,8 +101,9 @@ func (f *ModelFiles) CheckFolder(spec *messages.ReplicaSpec, revision string) re
 }
 
 // Model implements control.Backend.
-func (f *ModelFiles) Model(path, revision string) (*messages.NodeModelResponse, error) {
-	facts, err := f.Check(path)
+func (f *ModelFiles) Model(engine, path, revision string) (*messages.NodeModelResponse, error) {
+	kind := core.Kind(engine).OrNative()
+	facts, err := f.Check(kind, path)
 	if image := f.imageOfMissing(path, revision, err); image != nil {
 		return &messages.NodeModelResponse{Image: true, Sizes: sizesOf(image.Info),
 			WeightsDigest: image.Digests.Weights, RevisionDigest: image.Digests.Revision}, nil
@@ -103,7 +114,7 @@ func (f *ModelFiles) Model(path, revision string) (*messages.NodeModelResponse, 
 	if err != nil {
 		return nil, err
 	}
-	known, changed := f.digestsOf(path)
+	known, changed := f.digestsOf(kind, path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
 		Sizes: sizesOf(facts)}, nil
 }
@@ -130,8 +141,8 @@ func (f *ModelFiles) imageOfMissing(path, revision string, err error) *engine.Im
 // Sizes returns the memory needs of a model. If its folder is missing on this node, they are those of
 // its image. Without one, it asks the other nodes, because the replicas may run on nodes that have the
 // folder.
-func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
-	facts, err := f.Inspect(path)
+func (f *ModelFiles) Sizes(kind core.Kind, path string) (engine.ModelInfo, error) {
+	facts, err := f.Inspect(kind, path)
 	if image := f.imageOfMissing(path, "", err); image != nil {
 		return image.Info, nil
 	}
@@ -140,7 +151,7 @@ func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
 	}
 	ctx, cancel := f.Runtime.WithTimeout(context.Background(), query.Timeout)
 	defer cancel()
-	found, viewErr := f.Elsewhere(ctx, path)
+	found, viewErr := f.Elsewhere(ctx, string(kind), path)
 	if viewErr != nil {
 		return facts, viewErr
 	}
@@ -165,11 +176,11 @@ func missing(roots modelfile.Roots, path string, err error) bool {
 }
 
 // Check checks that the model in a folder can serve requests and that its chat template works.
-func (f *ModelFiles) Check(path string) (engine.ModelInfo, error) {
+func (f *ModelFiles) Check(kind core.Kind, path string) (engine.ModelInfo, error) {
 	if err := f.Roots.Check(path); err != nil {
 		return engine.ModelInfo{}, err
 	}
-	facts, err := f.Inspect(path)
+	facts, err := f.Inspect(kind, path)
 	if err != nil {
 		return facts, err
 	}

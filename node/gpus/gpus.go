@@ -8,10 +8,12 @@ import (
 	"sync"
 
 	"troupe/control"
+	"troupe/core/backend"
 	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/cuda/peaks"
+	"troupe/cuda/simulated"
 	"troupe/cuda/telemetry"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -28,7 +30,7 @@ type GPU struct {
 // GPUs are the devices of a node. They are named gpu-0, gpu-1 and so on, in the order in which they
 // were added.
 type GPUs struct {
-	loader engine.Loader
+	loader func(backend.Kind) engine.Loader
 	all    []GPU
 	models []*residency.Store  // by the index of the device
 	peaks  []utilization.Peaks // by the index of the device
@@ -38,8 +40,9 @@ type GPUs struct {
 	closed sync.Once
 }
 
-// New returns devices onto which loader loads models. It takes ownership of the open devices.
-func New(loader engine.Loader, open ...GPU) *GPUs {
+// New returns devices onto which models are loaded by the loader of the kind of their engine. It takes ownership
+// of the open devices.
+func New(loader func(backend.Kind) engine.Loader, open ...GPU) *GPUs {
 	g := &GPUs{loader: loader}
 	for _, d := range open {
 		g.add(d)
@@ -62,6 +65,44 @@ func (g *GPUs) OpenSoftware(all []host.Config) error {
 		g.peaks[len(g.peaks)-1] = measured[cfg.Workers]
 	}
 	return nil
+}
+
+// OpenSimulated opens simulated devices, likewise. Their peaks are those of the devices that they stand for.
+func (g *GPUs) OpenSimulated(all []simulated.Config) error {
+	for _, cfg := range all {
+		cfg.Index = len(g.all)
+		d, err := simulated.Open(cfg)
+		if err != nil {
+			return err
+		}
+		g.add(GPU{d, telemetry.Device(d)})
+		if facts := cfg.Profile.Device; facts.FLOPS != nil && facts.MemoryBandwidth != nil {
+			g.peaks[len(g.peaks)-1] = utilization.Peaks{
+				FLOPs: float64(max(1, cfg.Group)) * facts.FLOPS.Value,
+				Bytes: float64(max(1, cfg.Group)) * facts.MemoryBandwidth.Value, Source: "facts of " + facts.Name}
+		}
+	}
+	return nil
+}
+
+// kindOf returns the kind of the engines that a device runs.
+func kindOf(d cuda.Device) backend.Kind {
+	if d.Info().Ledger {
+		return backend.Simulated
+	}
+	return backend.Native
+}
+
+// Inspect describes a model as it would be on the first device that runs its kind of engine. If there is none,
+// it describes it as on any such device.
+func (g *GPUs) Inspect(kind backend.Kind, path string) (engine.ModelInfo, error) {
+	for i, d := range g.all {
+		if kindOf(d) == kind {
+			found, err := g.models[i].Inspect(path, "")
+			return found.ModelInfo, err
+		}
+	}
+	return g.loader(kind).Inspect(path, cuda.Info{})
 }
 
 // Peaks returns the highest rates of a device by its name, as far as they are known.
@@ -138,9 +179,9 @@ func (g *GPUs) Images() *residency.HostCache { return g.images }
 
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
-	m := residency.NewStore(d.Device, g.loader)
+	m := residency.NewStore(d.Device, g.loader(kindOf(d)))
 	m.ShareSpeeds(&g.speeds, query.GPUName(len(g.models)))
-	_ = m.MeasureLink() // if that fails, the floors of loads are unknown
+	_ = m.MeasureLink() // if that fails, as on a simulated device, the floors of loads are unknown
 	g.models = append(g.models, m)
 	g.peaks = append(g.peaks, utilization.FactsOf(d.Info().Name))
 }

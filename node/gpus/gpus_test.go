@@ -4,8 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"troupe/core/backend"
 	"troupe/cuda"
 	"troupe/cuda/host"
+	"troupe/engine"
 	"troupe/node/gpus"
 )
 
@@ -32,7 +34,7 @@ func TestGPUs(t *testing.T) {
 		t.Cleanup(func() { d.Close() })
 		return gpus.GPU{Device: closing{d, &closed, name}}
 	}
-	g := gpus.New(nil, device("a"), device("b"))
+	g := gpus.New(func(backend.Kind) engine.Loader { return nil }, device("a"), device("b"))
 	if err := g.OpenSoftware([]host.Config{{Index: 2, MemoryBytes: 64 << 20}}); err != nil {
 		t.Fatal(err)
 	}

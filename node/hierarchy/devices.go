@@ -8,6 +8,7 @@ import (
 	"troupe/actors/gpu"
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/cuda"
 	"troupe/cuda/selftest"
 	"troupe/cuda/telemetry"
@@ -34,15 +35,19 @@ func (d Devices) Props(b *Base) *actor.Props {
 	d.GPUs.UseDevices(weightsOf(d.GPUs, b))
 	var children []supervise.Child
 	for i, device := range d.GPUs.All() {
-		name := d.GPUs.Names()[i]
-		children = append(children, supervise.Child{Name: name, Props: b.Instrument("gpu", gpu.Props(gpu.Config{
+		name, engine := d.GPUs.Names()[i], ""
+		if device.Info().Ledger {
+			engine = string(backend.Simulated)
+		}
+		props := gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
 			HostCache: d.HostCache.pid(b), Peaks: d.GPUs.Peaks(name),
 			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
 			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },
 			Strategy: b.Strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
-		}))})
+		})
+		children = append(children, supervise.Child{Name: name, Props: b.instrumentOf("gpu", engine, props)})
 	}
 	return b.group("group", children)
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/core/kv"
 	"troupe/cuda/host"
+	"troupe/engine"
 	"troupe/messages"
 	"troupe/node/gpus"
 	"troupe/node/query"
@@ -36,7 +38,7 @@ func base(t *testing.T) *Base {
 // and that all of their actors are registered.
 func TestDevicesAndTiers(t *testing.T) {
 	b := base(t)
-	g := gpus.New(nil)
+	g := gpus.New(func(backend.Kind) engine.Loader { return nil })
 	if err := g.OpenSoftware([]host.Config{{MemoryBytes: 64 << 20}}); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (r Replicas) Props(b *Base) *actor.Props {
 		GPUs: r.GPUs.Names(), Log: b.Log,
 		GPU: func(gpu string) *actor.PID { return b.pid(query.GPU(gpu)) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
-			return b.Instrument("replica", r.replica(b, spec, deployment))
+			return b.instrumentOf("replica", spec.GetEngine().GetKind(), r.replica(b, spec, deployment))
 		}})
 }
 

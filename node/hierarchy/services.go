@@ -13,6 +13,7 @@ import (
 	"troupe/actors/planner"
 	"troupe/cluster/service"
 	"troupe/control"
+	"troupe/core/backend"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/internal/recorder"
@@ -49,7 +50,7 @@ type Deployments struct {
 	Leases  deployment.Leases
 	Members func() *messages.MembersChanged
 	// Inspect returns the memory needs of a model.
-	Inspect func(path string) (engine.ModelInfo, error)
+	Inspect func(kind backend.Kind, path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica of a deployment found.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
 	// Scale stores the number of replicas of a deployment and their level, if the deployment still has

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"troupe/core/backend"
 	"troupe/messages"
 )
 
@@ -29,9 +30,11 @@ var (
 	deviceTemperature = deviceMetric("temperature_celsius", "Temperature of a GPU, as NVML reports it.")
 	devicePower       = deviceMetric("power_watts", "Power that a GPU draws, as NVML reports it.")
 
+	deviceSimulated = deviceMetric("simulated", "1 for a device that is only counted; others have no such metric.")
+
 	deviceMetrics = []*prometheus.Desc{
 		deviceMemory, deviceTime, deviceRoof, deviceUsed, deviceFLOPs, deviceBytes, devicePeakFLOPs, devicePeakBytes,
-		deviceQuarantined, deviceNVML, deviceNVMLMemory, deviceTemperature, devicePower,
+		deviceQuarantined, deviceNVML, deviceNVMLMemory, deviceTemperature, devicePower, deviceSimulated,
 	}
 )
 
@@ -45,6 +48,9 @@ func collectDevices(to chan<- prometheus.Metric, gpus []*messages.GpuStatus) {
 		name := g.GetName()
 		sendGauge(to, deviceMemory, float64(g.GetFreeBytes()), name, "free")
 		sendGauge(to, deviceMemory, float64(g.GetMemoryBytes()-g.GetFreeBytes()), name, "used")
+		if backend.Kind(g.GetEngine()) == backend.Simulated {
+			sendGauge(to, deviceSimulated, 1, name)
+		}
 		quarantined := 0.0
 		if g.GetQuarantine() != nil {
 			quarantined = 1

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"troupe/core/backend"
 	"troupe/messages"
 )
 
@@ -21,9 +22,11 @@ var (
 	replicaBlocks = replicaMetric("kv_blocks", "KV blocks of a replica, free (empty or cached) or used.", "state")
 	replicaLoads  = replicaMetric("loads_total", "Times that the weights were read for a replica.")
 
+	replicaSimulated = replicaMetric("simulated", "1 for a replica that computes nothing; others have no such metric.")
+
 	replicaMetrics = []*prometheus.Desc{
 		replicaRunning, replicaWaiting, replicaSteps, replicaTokens, replicaPreempted, replicaMigrated, replicaBlocks,
-		replicaLoads,
+		replicaLoads, replicaSimulated,
 	}
 
 	modelReplicas = prometheus.NewDesc("troupe_model_replicas",
@@ -57,6 +60,9 @@ func collectReplicas(to chan<- prometheus.Metric, replicas []*messages.ReplicaSt
 		count(replicaMigrated, r.GetMigratedIn(), "in")
 		count(replicaMigrated, r.GetMigratedOut(), "out")
 		count(replicaLoads, r.GetLoads())
+		if backend.Kind(r.GetBackend().GetKind()) == backend.Simulated {
+			gauge(replicaSimulated, 1)
+		}
 	}
 }
 

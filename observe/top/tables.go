@@ -103,7 +103,7 @@ func utilization(g *messages.GpuStatus) cell {
 }
 
 func product(g *messages.GpuStatus) cell {
-	if g.GetSimulated() {
+	if g.GetSimulated() && g.GetEngine() != "simulated" { // the product of a simulated device says so itself
 		return word(g.GetProduct() + " (software)")
 	}
 	return word(g.GetProduct())
@@ -166,7 +166,7 @@ func replicaSection(s Sample, r rates) section {
 			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
-				word(p.GetName()), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
+				replicaName(p), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
 				number(float64(p.GetIncarnation())),
 				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
 				number(onGPU(p)), percent(times[p.GetNode()+"/"+p.GetName()]),
@@ -175,6 +175,14 @@ func replicaSection(s Sample, r rates) section {
 		}
 	}
 	return t
+}
+
+// replicaName returns the name of a replica. One that computes nothing is marked.
+func replicaName(p *messages.ReplicaStatus) cell {
+	if kind := p.GetBackend().GetKind(); kind != "" && kind != "native" {
+		return word(p.GetName() + " (" + kind + ")")
+	}
+	return word(p.GetName())
 }
 
 // timeShares returns the share of each replica in the time of its GPU, by node and replica.

@@ -23,3 +23,25 @@ func TestTimeIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulatedIsShown checks that a simulated replica and its device are marked, and a software device too.
+func TestSimulatedIsShown(t *testing.T) {
+	s := Sample{Models: []*messages.DeploymentStatus{{Replicas: []*messages.ReplicaStatus{
+		{Name: "m-0", Backend: &messages.Backend{Kind: "simulated"}},
+		{Name: "n-0", Backend: &messages.Backend{Kind: "native"}}, {Name: "o-0"},
+	}}}}
+	rows := replicaSection(s, rates{}).rows
+	for i, want := range []string{"m-0 (simulated)", "n-0", "o-0"} {
+		if got := rows[i].cells[0].text; got != want {
+			t.Errorf("row %d: %s, want %s", i, got, want)
+		}
+	}
+	for want, g := range map[string]*messages.GpuStatus{
+		"H200 (simulated)":       {Product: "H200 (simulated)", Simulated: true, Engine: "simulated"},
+		"host device (software)": {Product: "host device", Simulated: true, Engine: "native"},
+	} {
+		if got := product(g).text; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

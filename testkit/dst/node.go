@@ -16,6 +16,7 @@ import (
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/core/kv"
 	"troupe/core/replica"
 	"troupe/cuda"
@@ -108,9 +109,10 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 		node.devices = append(node.devices, d)
 		open = append(open, gpus.GPU{Device: d, Source: d})
 	}
-	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
+	loader := &Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
 		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
-		faults: node.faults, checks: cfg.checks}, open...)
+		faults: node.faults, checks: cfg.checks}
+	node.gpus = gpus.New(func(backend.Kind) engine.Loader { return loader }, open...)
 	node.gpus.OpenHostCache()
 	node.openCanaries()
 	node.tree = tree.New(nil)
@@ -253,7 +255,7 @@ func (n *Node) props() *actor.Props {
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
 	leases := membership.Leases{Node: n.cfg.Name, Members: n.members}
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
-		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
+		Inspect: func(_ backend.Kind, path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Scale: n.control().WakeAtRevision, Publish: silent}
 	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
 	usage := hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current)

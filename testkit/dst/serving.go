@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"troupe/actors/model/router"
+	core "troupe/core/backend"
 	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/gateway"
@@ -55,7 +56,7 @@ func (n *Node) openServing() {
 	s.gateway = gateway.New(gateway.Config{
 		Directory: &directory{backend.Directory{DeploymentControl: deployments, Cache: &s.cache}, n},
 		Adapters:  adapters, Calls: s.calls, Root: n.system.Root, Actor: hierarchy.Gateway(n.system),
-		Inspect:  func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
+		Inspect:  func(_ core.Kind, path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Registry: s.registry, Keys: keys, Quotas: s.quotas, Runtime: n.runtime, Log: n.cfg.Log,
 		Salt: func(tenant, cacheSalt string) ([]byte, error) {
 			return kv.Salt(make([]byte, kv.SecretBytes), tenant, cacheSalt)

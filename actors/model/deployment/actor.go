@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	core "troupe/core/deployment"
 	"troupe/engine"
 	"troupe/messages"
@@ -25,7 +26,7 @@ type Config struct {
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node; announces the deployment's status
-	Inspect  func(path string) (engine.ModelInfo, error)
+	Inspect  func(kind backend.Kind, path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/core/backend"
 	core "troupe/core/deployment"
 	"troupe/core/hbm"
 	"troupe/core/loadsource"
@@ -48,7 +49,8 @@ func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
 func specOf(s *messages.DeploymentSpec) core.Spec {
 	return core.Spec{
 		Settings: core.Settings{
-			Path: s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
+			Engine: engineOf(s.GetEngine()),
+			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
 			MaxSequences: s.GetMaxSequences(), MaxWaiting: s.GetMaxWaiting(), StepTokens: s.GetStepTokens(),
 			Priority: int32(s.GetPriority()), AdapterPages: s.GetAdapterPages(),
 			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
@@ -59,6 +61,21 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 		Revision:    schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
 		Preemptions: preemptionsOf(s.GetPreemptions()),
 	}
+}
+
+// engineOf returns the engine of a deployment or replica. The native one is the zero value.
+func engineOf(e *messages.EngineSpec) backend.Spec {
+	if e == nil {
+		return backend.Spec{}
+	}
+	return backend.SpecOf(e.GetKind(), e.GetWithout())
+}
+
+func engineSpec(s backend.Spec) *messages.EngineSpec {
+	if s == (backend.Spec{}) {
+		return nil
+	}
+	return &messages.EngineSpec{Kind: string(s.Kind), Without: s.Without.Names()}
 }
 
 var levels = map[messages.Level]core.Level{
@@ -81,7 +98,8 @@ func levelsOf(all map[string]messages.Level) map[string]core.Level {
 func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
 	return core.ReplicaSpec{
 		Settings: core.Settings{
-			Path: s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
+			Engine: engineOf(s.GetEngine()),
+			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
 			MaxSequences: s.GetMaxSequences(), MaxWaiting: s.GetMaxWaiting(), StepTokens: s.GetStepTokens(),
 			Priority: int32(s.GetPriority()), AdapterPages: s.GetAdapterPages(),
 			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
@@ -115,7 +133,7 @@ func replicaSpec(s core.ReplicaSpec) *messages.ReplicaSpec {
 		KvBlocks: s.KVBlocks, MaxSequences: s.MaxSequences, MaxWaiting: s.MaxWaiting, StepTokens: s.StepTokens,
 		Priority: messages.PriorityClass(s.Priority), AdapterPages: s.AdapterPages, MaxAdapters: s.MaxAdapters,
 		MaxAdapterRank: s.MaxAdapterRank, RevisionDigest: s.Revision.Digest, Deploy: s.Revision.Deploy,
-		Level: levelOf(s.Standby),
+		Level: levelOf(s.Standby), Engine: engineSpec(s.Engine),
 	}
 }
 
@@ -150,6 +168,7 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 	b := s.GetBudget()
 	g := core.GPU{
 		At: core.Location{Node: s.GetNode(), GPU: s.GetName()}, Residents: b.GetReplicas(),
+		Engine:      backend.Kind(s.GetEngine()),
 		Quarantined: s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED,
 		Memory: hbm.Budget{
 			Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	core "troupe/core/deployment"
 	"troupe/core/hbm"
 	"troupe/engine"
@@ -22,6 +23,7 @@ const (
 type (
 	inspected struct {
 		incarnation uint64
+		engine      backend.Kind
 		path        string
 		facts       engine.ModelInfo
 		err         error
@@ -39,13 +41,14 @@ type (
 
 // model is an inspected model.
 type model struct {
-	path  string
-	facts engine.ModelInfo
+	engine backend.Kind
+	path   string
+	facts  engine.ModelInfo
 }
 
 // need returns the memory that a replica needs on a GPU, or zero if another model was inspected.
 func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
-	if m == nil || m.path != s.GetPath() {
+	if m == nil || m.path != s.GetPath() || m.engine != engineOf(s.GetEngine()).Kind {
 		return hbm.Need{}
 	}
 	return m.facts.Need(engine.LoadSpec{
@@ -59,22 +62,22 @@ func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
 }
 
 // inspect starts a job that reads the model's headers, to compute the memory that a replica needs.
-func (d *deployment) inspect(ctx actor.Context, path string) {
+func (d *deployment) inspect(ctx actor.Context, kind backend.Kind, path string) {
 	inspect, incarnation := d.Inspect, d.incarnation
 	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (engine.ModelInfo, error) { return inspect(path) },
-		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, path, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return inspect(kind, path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, kind, path, f, err} })
 }
 
 func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	e := core.Inspected{Path: msg.path}
+	e := core.Inspected{Engine: msg.engine, Path: msg.path}
 	if msg.err != nil {
 		e.Fault = msg.err.Error()
 	} else {
-		d.model = &model{msg.path, msg.facts}
+		d.model = &model{msg.engine, msg.path, msg.facts}
 		e.Need = d.model.need(d.spec)
 	}
 	d.handle(ctx, e)

@@ -32,7 +32,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.GPUs...)
 			supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
 		case core.Inspect:
-			d.inspect(ctx, e.Path)
+			d.inspect(ctx, e.Engine, e.Path)
 		case core.StartReplica:
 			ctx.Request(d.Replicas(d.members[e.Spec.At.Node]), &messages.StartReplica{
 				RequestId: e.Spec.Name, Replica: replicaSpec(e.Spec), Deployment: selfRef(ctx), Term: d.Term,

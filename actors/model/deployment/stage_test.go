@@ -15,6 +15,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
@@ -152,7 +153,7 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 			},
 			OnWake:  func(string) { s.woken++ },
 			OnAwake: func(_ string, took time.Duration) { s.awake = append(s.awake, took) },
-			Inspect: func(string) (engine.ModelInfo, error) {
+			Inspect: func(backend.Kind, string) (engine.ModelInfo, error) {
 				return engine.ModelInfo{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
 			},
 		}), mw...)

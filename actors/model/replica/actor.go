@@ -16,6 +16,8 @@ import (
 
 // Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
+	_, can := backendOf(cfg.Spec)
+	cfg = cfg.limit(can)
 	m := wire.Config(cfg.Spec)
 	kept := kept{standby: m.Standby}
 	m.Router, m.CheckFolder, m.Watch = cfg.Router != nil, cfg.CheckFolder != nil, cfg.Watch

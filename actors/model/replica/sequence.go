@@ -13,6 +13,11 @@ import (
 
 func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	seq, now := msg.GetSequence(), supervise.Now(ctx)
+	if why := r.unsupported(msg); why != nil {
+		answer(ctx, &messages.SubmitSequenceResult{RequestId: msg.GetRequestId(), Incarnation: r.incarnation,
+			Outcome: &messages.SubmitSequenceResult_Refused{Refused: why}})
+		return
+	}
 	request := r.base().Request(msg.GetRequestId(), seq, msg.GetOutput(), now)
 	request.Waited = msg.GetWaited().AsDuration()
 	r.Perform(ctx, r.machine.Submit(&core.Submission{

@@ -16,7 +16,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := wire.Status(r.machine.Status(), r.Spec, r.model)
 	s.Incarnation, s.Loads = r.incarnation, r.kept.loads
 	s.Actor = &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
-	s.AdapterCounts = r.adapterCounts
+	s.AdapterCounts, s.Backend = r.adapterCounts, backendStatus(r.Spec)
 	if s.GetState() == messages.ReplicaState_REPLICA_STATE_FAILED {
 		s.Failure = r.failure
 	}

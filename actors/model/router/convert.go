@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/core/backend"
 	"troupe/core/route"
 	core "troupe/core/router"
 	"troupe/core/schedule"
@@ -49,6 +50,7 @@ func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 		Revision:   s.GetRevisionDigest(),
 		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
 		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
+		Engine: backend.SpecOf(s.GetEngine().GetKind(), s.GetEngine().GetWithout()),
 	}
 	for replica, l := range s.GetReplicaLevels() {
 		stored.Levels[replica] = levels[l]
@@ -79,11 +81,34 @@ func reportOf(a *messages.ReplicaAnnounced) core.Report {
 			MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
 			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()),
 			KVBlocksFree: int(s.GetKvBlocksFree()),
-			Revision:     s.GetRevisionDigest(), Adapters: residences(s.GetAdapters()),
+			Revision:     s.GetRevisionDigest(), Adapters: residences(s.GetAdapters()), Lacks: lacks(s.GetBackend()),
 		},
 		Model: s.GetModel(), Actor: refOf(s.GetActor()), Incarnation: s.GetIncarnation(),
 		Evicted: a.GetEvicted(), Committed: a.GetCommitted(), Snapshot: a.GetSnapshot(),
 	}
+}
+
+// lacks returns what a backend cannot do. A replica of an earlier version, which does not report it, can do all.
+func lacks(b *messages.Backend) backend.Set {
+	if b == nil {
+		return 0
+	}
+	return backend.All &^ backend.SetOf(b.GetCapabilities())
+}
+
+// unsupported says what the backends of a deployment cannot do: what one of its replicas reports to lack, or what
+// its kind lacks if none has reported.
+func unsupported(s *messages.DeploymentStatus) (all []string) {
+	engine := backend.SpecOf(s.GetSpec().GetEngine().GetKind(), s.GetSpec().GetEngine().GetWithout())
+	missing := backend.All &^ engine.Capabilities()
+	for _, r := range s.GetReplicas() {
+		missing |= lacks(r.GetBackend())
+	}
+	for _, name := range missing.Names() {
+		c, _ := backend.ParseCapability(name) // a name of All
+		all = append(all, backend.Missing(engine.Kind, c))
+	}
+	return all
 }
 
 func stateOf(s *messages.ReplicaStatus) route.State {

@@ -72,6 +72,7 @@ func (r reports) status(name string, cache *DeploymentCache) *messages.Deploymen
 		shortDigest(s.GetSpec().GetRevisionDigest())
 	s.Replicas = r.ofModel(name)
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
+	s.Unsupported = unsupported(s)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/backend"
 	"troupe/messages"
 )
 
@@ -32,6 +33,10 @@ func (m *Migrations) AnswerOffers(ctx actor.Context) {
 }
 
 func (m *Migrations) OnMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
+	if !m.Can.Has(backend.KVMigration) {
+		m.recompute(ctx, msg)
+		return
+	}
 	all := slices.Collect(maps.Keys(m.Sequences)) // the machine sorts them
 	m.perform(ctx, m.source.Command(commandOf(msg, ctx.Sender()), all))
 	m.host.Advance(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/model/replica/migration/transfer"
 	"troupe/actors/model/replica/wire"
+	"troupe/core/backend"
 	"troupe/core/batch"
 	"troupe/core/migrate"
 	"troupe/core/replica"
@@ -31,6 +32,8 @@ type Config struct {
 	Sequences    wire.Sequences // sequences of the replica
 	Bulk         transfer.Bulk  // nil: sequences are not migrated
 	OpenBlocks   func() (Blocks, error)
+	Kind         backend.Kind
+	Can          backend.Set
 	// Note returns a message in which this incarnation of the replica sends a note to itself.
 	Note func(note any) any
 	Log  zerolog.Logger

@@ -30,6 +30,7 @@ func LoadModel(spec *messages.ReplicaSpec, maxAdapters int, started uint64) *mes
 		MaxAdapters:    uint32(maxAdapters),
 		MaxAdapterRank: cmp.Or(spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		RevisionDigest: spec.GetRevisionDigest(), Deploy: spec.GetDeploy(), Started: started,
+		Engine: spec.GetEngine().GetKind(),
 	}
 }
 
