@@ -28,11 +28,10 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 
 func waitWithin(t *testing.T, within time.Duration, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !condition(); {
-		if time.Now().After(end) {
+	for began := time.Now(); !condition(); <-time.After(testkit.PollInterval(time.Since(began))) {
+		if time.Since(began) > within {
 			t.Fatalf("waited %s for: %s", within, what)
 		}
-		<-time.After(5 * time.Millisecond)
 	}
 }
 

@@ -45,21 +45,17 @@ func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 			BlockTokens: new(uint32(64)),
 		})
 	}
-	var want [][]string
-	plain := start(t, func(c *node.Config) { two(c); c.Deployments[0].KvBlocks, c.Deployments[1].KvBlocks = nil, nil })
-	for _, model := range []string{"kjv", "large"} {
-		want = append(want, completeConversationsOf(t, plain, model, many))
-	}
+	want := plainConversations(t, many)
 	j := &record{
 		says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"},
 	}
 	n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), two,
 		func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
 	for range rounds {
-		for m, model := range []string{"kjv", "large"} {
+		for _, model := range []string{"kjv", "large"} {
 			for i, got := range completeConversationsOf(t, n, model, many) {
-				if got != want[m][i] || got == "" {
-					t.Errorf("%s, prompt %d: got %q, want %q", model, i, got, want[m][i])
+				if got != want[i] || got == "" {
+					t.Errorf("%s, prompt %d: got %q, want %q", model, i, got, want[i])
 				}
 			}
 		}

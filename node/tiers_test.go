@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,30 @@ func completeConversationsOf(t *testing.T, n *node.Node, model string, many int)
 	return texts
 }
 
+// plain has what completeConversations returns on a node with room for all blocks.
+var plain struct {
+	sync.Mutex
+	many  int
+	texts []string
+}
+
+// plainConversations returns what the conversations answer on a node with room for all blocks. They are
+// computed once for all tests that compare with them: the prompts of fewer conversations are a prefix.
+func plainConversations(t *testing.T, many int) []string {
+	t.Helper()
+	plain.Lock()
+	defer plain.Unlock()
+	if plain.many < many {
+		enough := max(many, 24)
+		texts := completeConversations(t, start(t, withLimits(8, 400, 0)), enough)
+		if t.Failed() {
+			t.FailNow()
+		}
+		plain.many, plain.texts = enough, texts
+	}
+	return slices.Concat(plain.texts[:many], plain.texts[plain.many:][:many])
+}
+
 // conversationPrompts returns random prompts. Every four consecutive prompts share a prefix.
 func conversationPrompts(many int) []string {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +127,7 @@ func TestTiersChangeNoToken(t *testing.T) {
 	if raceEnabled {
 		many = 20
 	}
-	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
+	want := plainConversations(t, many)
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
@@ -168,7 +193,7 @@ func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsSt
 func TestTierFaultsChangeNoToken(t *testing.T) {
 	t.Parallel() // it often waits
 	const many = 24
-	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
+	want := plainConversations(t, many)
 	for _, tc := range []struct {
 		kind  string
 		crash *testkit.Crash

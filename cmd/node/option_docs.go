@@ -181,9 +181,32 @@ var optionDocs = map[string]optionDoc{
 			"users can change."},
 }
 
+// expandVars puts the values of helpVars where help texts, defaults and placeholders name them as ${name}.
+// kong.Vars would search all values for variables again for each flag, which takes most of the time of a
+// short command.
+func expandVars(k *kong.Kong) error {
+	var names []string
+	for name, value := range helpVars() {
+		names = append(names, "${"+name+"}", value)
+	}
+	expand := strings.NewReplacer(names...).Replace
+	return kong.Visit(k.Model.Node, func(v kong.Visitable, next kong.Next) error {
+		switch v := v.(type) {
+		case *kong.Node:
+			v.Help = expand(v.Help)
+		case *kong.Value:
+			v.Help, v.Default = expand(v.Help), expand(v.Default)
+			if v.Flag != nil {
+				v.Flag.PlaceHolder = expand(v.Flag.PlaceHolder)
+			}
+		}
+		return next(nil)
+	})
+}
+
 // helpVars are the values that help texts name.
-func helpVars() kong.Vars {
-	return kong.Vars{
+func helpVars() map[string]string {
+	return map[string]string{
 		"certsout":    "Create certificates in DIR, and a CA if it has none.",
 		"certsrevoke": "Add the certificates of NAMEs to the file \"revoked\" in DIR, for --tls-revoked.",
 		"certshosts":  "Host names and addresses at which others reach the nodes, in addition to NAME and loopback.",
@@ -260,9 +283,9 @@ var commandGroups = []kong.Group{
 func grammar() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		return errors.Join(
-			helpVars().Apply(k),
 			kong.ExplicitGroups(commandGroups).Apply(k),
 			kong.PostBuild(documentOptions).Apply(k),
+			kong.PostBuild(expandVars).Apply(k),
 		)
 	})
 }

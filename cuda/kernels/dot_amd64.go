@@ -21,6 +21,7 @@ type (
 // whole returns the whole vectors of x. It is called for every row.
 //
 //go:nocheckptr
+//go:norace
 func whole(x []float32) []sixteen {
 	if len(x) < 16 {
 		return nil // a pointer to a vector would reach past the end
@@ -68,6 +69,7 @@ func dot8(a, b []float32) float32 {
 // four holds the vectors of four rows of weights.
 type four [4][]sixteen
 
+//go:norace
 func fourRows(w *matrix, j int) four {
 	return four{whole(w.row(j)), whole(w.row(j + 1)), whole(w.row(j + 2)), whole(w.row(j + 3))}
 }

@@ -13,9 +13,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"troupe/testkit"
 )
 
-// pollInterval is the interval between two attempts of Until.
+// pollInterval is the shortest interval between two attempts of Until.
 const pollInterval = 10 * time.Millisecond
 
 // Process is a running command in its own process group.
@@ -193,8 +195,7 @@ type permanentError struct{ error }
 // Until calls try until it succeeds or ctx ends. It then returns the last error that was not caused
 // by the end of ctx.
 func Until(ctx context.Context, try func() error) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
+	began := time.Now()
 	var wrong error
 	for {
 		err := try()
@@ -209,7 +210,7 @@ func Until(ctx context.Context, try func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), wrong)
-		case <-tick.C:
+		case <-time.After(max(pollInterval, testkit.PollInterval(time.Since(began)))):
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +25,7 @@ const unreachedFile = "testdata/unreached.txt"
 // all of them have run with the seeds of the suite. Seeds are deterministic, so the comparison is.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	oneProcessor()
 	code := m.Run()
 	if testing.Verbose() {
 		for _, s := range dst.Sights() {
@@ -38,6 +41,18 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// oneProcessor keeps the Go runtime from waking a second thread for each of the goroutines of a cluster, of
+// which only one runs at a time, and lets garbage grow larger than the few megabytes that a cluster uses.
+// GOMAXPROCS and GOGC override it.
+func oneProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 }
 
 // entireSuite reports whether the flags let all tests run as in the suite.
