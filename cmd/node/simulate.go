@@ -102,7 +102,8 @@ func (s simulateCommand) check() error {
 	case s.Replay != "":
 		return s.checkReplay()
 	case len(s.Scenarios) == 0:
-		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml, or set --recording")
+		return errors.New("no scenario is given; name a file such as examples/scenarios/two-models.yaml, or set " +
+			"--recording")
 	case s.Seeds < 1 || s.Seeds > 1<<20:
 		return fmt.Errorf("--seeds is %d; simulate at least 1", s.Seeds)
 	case s.Compare && len(s.Sweep) > 0:
