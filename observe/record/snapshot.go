@@ -94,7 +94,8 @@ func (r *Recorder) deployment(ctx context.Context, m *messages.DeploymentStatus,
 	for _, n := range nodes {
 		files := &messages.NodeModelResponse{}
 		err := r.ask(ctx, "node."+n.GetMember().GetName()+".model",
-			&messages.NodeModelRequest{Path: s.GetPath(), RevisionDigest: s.GetRevisionDigest()}, files)
+			&messages.NodeModelRequest{Path: s.GetPath(), RevisionDigest: s.GetRevisionDigest(),
+				Engine: s.GetEngine().GetKind()}, files)
 		if err == nil && files.GetSizes() != nil {
 			d.ContextTokens = int(files.GetSizes().GetContextTokens())
 			d.WeightBytes = int64(files.GetSizes().GetWeightBytes())

@@ -93,8 +93,8 @@ func deployment(r *recording.Recording, d recording.Deployment, replicas []recor
 		}
 		at := slices.IndexFunc(profiles, func(c cost.Profile) bool { return fits(c, d, kind) })
 		if at < 0 {
-			return out, fmt.Errorf("no costs of model %s on %s; write them with troupe calibrate, and set --costs",
-				d.Name, kind)
+			return out, fmt.Errorf("no costs of model %s on %s; write them with troupe calibrate and set --costs, "+
+				"or name a scenario with nodes and models", d.Name, kind)
 		}
 		out.Times[kind] = profiles[at].Steps.Steps
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -75,6 +76,8 @@ func parse(path string, source []byte, facts FactsOf, set []simulate.Setting, wo
 	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults}
 	if workload {
 		parts = append(parts, s.workload)
+	} else if f.Duration.Duration == 0 {
+		f.Duration.Duration = time.Hour // is not used
 	}
 	for _, part := range parts {
 		if err := part(f); err != nil {
