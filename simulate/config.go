@@ -19,6 +19,7 @@ type Config struct {
 	Seed        uint64 // of the requests, for the record
 	Duration    time.Duration
 	KVReserve   float64 // share of each device's memory that is kept for KV blocks
+	Nodes       []Node  // those that have anything beside their devices
 	Devices     []Device
 	Deployments []Deployment
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
@@ -32,6 +33,7 @@ type Device struct {
 	Node, Name string
 	Kind       string
 	Memory     int64 // bytes
+	Up, Down   Link  // from and to host memory
 }
 
 // Deployment is a model and its replicas.
@@ -50,6 +52,7 @@ type Deployment struct {
 	BlockTokens   int
 	KVBlocks      int // 0: as many as fit
 	SLO           SLO
+	Adapters      *Adapters // nil: requests with an adapter are refused
 }
 
 // SLO has the times within which a request is to be served. A time of 0 is not required.

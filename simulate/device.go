@@ -15,6 +15,7 @@ type device struct {
 	machine  *turns.Machine
 	replicas []*replica
 	timer    turns.SetTimer // of the last turn that has one
+	up, down link           // from and to host memory
 }
 
 // name returns "node/device".

@@ -10,6 +10,7 @@ const (
 	turnTimer
 	reportTimer
 	announceTimer
+	callDue // of the agenda
 	arrival
 )
 

@@ -204,6 +204,15 @@ func (w *recorder) preempt(at time.Time, r *replica, e core.Preempted) {
 	}
 }
 
+// adapter records what becomes of an adapter on a replica's device.
+func (w *recorder) adapter(r *replica, event, key string) {
+	if w.begin(r.sim.key.at, "adapter-"+event) {
+		w.text("replica", r.name)
+		w.text("adapter", key)
+		w.end()
+	}
+}
+
 func (w *recorder) finish(at time.Time, r *replica, id string, q *request) {
 	if w.begin(at, "finish") {
 		w.text("replica", r.name)

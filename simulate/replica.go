@@ -37,6 +37,7 @@ type replica struct {
 	// announceAt is the time of the announcement after one that left changes of blocks; zero: none did.
 	announceAt time.Time
 	sampled    []uint32
+	pool       *adapterPool // nil: it takes no adapters
 	changed    bool
 }
 
@@ -68,9 +69,9 @@ func (r *replica) fire(timer kind, now time.Time) {
 func (r *replica) submit(id string, q *request, now time.Time) {
 	r.ends = nil
 	r.perform(r.machine.Submit(&core.Submission{Request: batch.Request{
-		ID: id, Class: r.model.Class, Arrived: now, Root: r.model.root, Prompt: q.tokens, MaxOutput: q.output,
-		Client: q.client,
-	}}, now), now)
+		ID: id, Class: r.model.Class, Arrived: now, Root: r.model.rootOf(q.adapter), Prompt: q.tokens, MaxOutput: q.output,
+		Client: q.client, Adapter: keyOf(q.adapter),
+	}, Adapter: adapterOf(q.adapter)}, now), now)
 }
 
 // perform carries out the machine's effects, in order.
@@ -88,8 +89,11 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		case core.Emit:
 			r.emit(e, now)
 		case core.SetTimer:
-			if e.Timer == core.ReportTimer {
+			switch e.Timer {
+			case core.ReportTimer:
 				r.reportAt = now.Add(e.After)
+			case core.AdapterTimer:
+				r.sim.after(e.After, r.adapterTimer)
 			}
 		case core.Announce:
 			r.announce(e, now)
@@ -103,6 +107,8 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 			r.sim.refused(e.ID, e.Detail)
 		case core.Preempted:
 			r.sim.record.preempt(now, r, e)
+		default:
+			r.performAdapters(e)
 		}
 	}
 	r.machine.Recycle(effects)
@@ -174,7 +180,7 @@ func (r *replica) announce(e core.Announce, now time.Time) {
 	report := router.Report{
 		Replica: route.Replica{Name: r.name, State: stateOf(s.State), Running: s.Running, Waiting: s.Waiting,
 			MaxSequences: r.model.MaxSequences, StepTokens: r.model.StepTokens, BlockTokens: r.model.BlockTokens,
-			KVBlocks: s.Blocks.Blocks, KVBlocksFree: s.Blocks.Free},
+			KVBlocks: s.Blocks.Blocks, KVBlocksFree: s.Blocks.Free, Adapters: residences(s.Adapters)},
 		Model: r.model.Name, Actor: router.Actor{ID: r.name}, Incarnation: 1,
 		Evicted: e.Evicted, Committed: e.Committed, Snapshot: e.Snapshot,
 	}

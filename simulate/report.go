@@ -77,7 +77,15 @@ func PrintTable(to io.Writer, all []Result) error {
 		}
 	}
 	fmt.Fprintln(w)
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := part.print(to, all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // over formats the figure of a model over all results.
@@ -107,7 +115,8 @@ func (f figure) over(all []Result, model int) string {
 func PrintCSV(to io.Writer, all []Result) error {
 	w := csv.NewWriter(to)
 	header := []string{"origin", "scenario", "seed", "seconds", "model"}
-	for _, f := range figures {
+	columns := allFigures()
+	for _, f := range columns {
 		header = append(header, f.key)
 	}
 	if err := w.Write(header); err != nil {
@@ -116,7 +125,7 @@ func PrintCSV(to io.Writer, all []Result) error {
 	for _, r := range all {
 		for _, m := range r.Models {
 			row := []string{"simulated", r.Scenario, fmt.Sprint(r.Seed), number(&r.Seconds), m.Model}
-			for _, f := range figures {
+			for _, f := range columns {
 				row = append(row, number(f.of(m)))
 			}
 			if err := w.Write(row); err != nil {

@@ -31,14 +31,15 @@ type ModelResult struct {
 	TPOTP99      *float64 `json:"tpot_p99_seconds"`
 	// SLOAttainment is the share of all requests, also refused ones, that were served within the SLO.
 	SLOAttainment *float64 `json:"slo_attainment"`
-	Goodput       float64  `json:"goodput"`          // requests within the SLO per second of the simulation
-	DeviceHours   float64  `json:"device_hours"`     // of its devices; a shared one counts for each model
-	Busy          float64  `json:"busy"`             // share of these in which its steps ran
-	KVHits        *float64 `json:"kv_hits"`          // share of the tokens of admitted prompts found in KV blocks
-	Preemptions   uint64   `json:"preemptions"`      // of sequences
-	Steps         uint64   `json:"steps"`            // of its replicas
-	SLOTTFT       float64  `json:"slo_ttft_seconds"` // 0: none
-	SLOTPOT       float64  `json:"slo_tpot_seconds"` // 0: none
+	Goodput       float64  `json:"goodput"`      // requests within the SLO per second of the simulation
+	DeviceHours   float64  `json:"device_hours"` // of its devices; a shared one counts for each model
+	Busy          float64  `json:"busy"`         // share of these in which its steps ran
+	KVHits        *float64 `json:"kv_hits"`      // share of the tokens of admitted prompts found in KV blocks
+	Preemptions   uint64   `json:"preemptions"`  // of sequences
+	Steps         uint64   `json:"steps"`        // of its replicas
+	AdapterUse
+	SLOTTFT float64 `json:"slo_ttft_seconds"` // 0: none
+	SLOTPOT float64 `json:"slo_tpot_seconds"` // 0: none
 }
 
 func (s *simulation) result() Result {
@@ -76,6 +77,7 @@ func (m *model) result(span time.Duration) ModelResult {
 	out.DeviceHours = float64(len(on)) * span.Hours()
 	out.Busy = busy.Hours() / out.DeviceHours
 	out.KVHits = share(int(cached), int(computed+cached))
+	out.AdapterUse = m.adapterUse()
 	return out
 }
 

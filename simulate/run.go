@@ -31,6 +31,8 @@ type simulation struct {
 	requests map[string]*request // those that run or wait, by id
 	arrived  int
 	mail     []message // to replicas, in order
+	agenda   agenda
+	nodes    map[string]*node
 	changed  []*replica
 	record   recorder
 	reported time.Time // last call of Progress
@@ -43,6 +45,7 @@ type message struct {
 	turn    uint64
 	granted bool // else recalled
 	open    bool
+	do      func() // instead: of another actor
 }
 
 // Run simulates the requests of a source until all of them have ended. Requests that arrive after the
@@ -93,9 +96,12 @@ func (s *simulation) runUntil(end key) {
 		}
 		s.queue.clear(k.index)
 		s.begin(k)
-		if k.index < len(s.replicas) {
+		switch {
+		case k.kind == callDue:
+			s.agenda.run(s)
+		case k.index < len(s.replicas):
 			s.replicas[k.index].handle(k)
-		} else {
+		default:
 			s.devices[k.index-len(s.replicas)].onTimer()
 		}
 		s.deliver()
@@ -116,7 +122,11 @@ func (s *simulation) deliver() {
 }
 
 func (m message) deliver(now time.Time) {
-	if m.granted {
+	switch {
+	case m.do != nil:
+		m.do()
+		return
+	case m.granted:
 		m.to.perform(m.to.machine.Granted(m.turn, m.open, now), now)
 		return
 	}
@@ -135,13 +145,13 @@ func (s *simulation) arrive(r workload.Request) error {
 		replica.sync(s.key)
 	}
 	q := &request{number: uint32(s.arrived), model: m, at: s.key.at, prompt: max(1, r.Prompt), output: max(1, r.Output),
-		client: r.Client}
+		client: r.Client, adapter: r.Adapter}
 	q.tokens = promptOf(r, q.number)
 	m.requests++
 	m.promptTokens += q.prompt
 	s.requests[id] = q
 	s.performRouter(s.router.Route(router.Request{ID: id, Model: m.Name, Prompt: q.tokens,
-		Session: router.Actor{ID: id}, Class: int(m.Class), Arrived: s.key.at}, s.key.at))
+		Adapter: keyOf(q.adapter), Session: router.Actor{ID: id}, Class: int(m.Class), Arrived: s.key.at}, s.key.at))
 	return nil
 }
 
@@ -155,9 +165,9 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 	case m == nil:
 		return nil, fmt.Errorf("request %d is for model %q; there are deployments of %s", s.arrived-1, name,
 			strings.Join(slices.Sorted(maps.Keys(s.models)), ", "))
-	case r.Adapter != "":
-		return nil, fmt.Errorf("request %d is for adapter %q; adapters are not simulated, so take them out of the "+
-			"workload", s.arrived-1, r.Adapter)
+	case r.Adapter != "" && m.Adapters == nil:
+		return nil, fmt.Errorf("request %d is for adapter %q, and deployment %s takes none; give it adapters, with "+
+			"their sizes and pages", s.arrived-1, r.Adapter, name)
 	default:
 		return m, nil
 	}

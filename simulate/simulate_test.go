@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,13 +117,18 @@ func TestStepsAtOnce(t *testing.T) {
 			if ties {
 				d.Times = map[string]StepTimer{"software": linear{fixed: (fixed + grid).Truncate(grid)}}
 			}
+			d.Adapters = adapters(t)
 			cfg.Deployments = append(cfg.Deployments, d)
 		}
+		cfg.Nodes = []Node{drawNode(t)}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 40).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 4000).Draw(t, "gap"))*time.Millisecond, models...)
 		for i := range all {
 			if ties {
 				all[i].At = all[i].At.Truncate(grid)
+			}
+			if d := cfg.Deployments[slices.Index(models, all[i].Model)]; d.Adapters != nil && i%4 > 0 {
+				all[i].Adapter = string(rune('a' + i*i%5))
 			}
 		}
 		atOnce, record := simulate(t, cfg, all)

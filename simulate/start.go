@@ -25,15 +25,17 @@ type model struct {
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int
 	ttft, tpot                       []time.Duration
+	adapterWaits                     []time.Duration
 }
 
 // start places the replicas. They have their weights, and serve from the beginning.
 func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
-		key: key{at: epoch}, last: epoch, byName: make(map[string]*replica)}
+		key: key{at: epoch}, last: epoch, byName: make(map[string]*replica), nodes: make(map[string]*node)}
 	s.record.open(cfg)
 	for _, d := range cfg.Devices {
-		s.devices = append(s.devices, &device{Device: d, sim: s, machine: turns.New(turns.Config{})})
+		s.devices = append(s.devices, &device{Device: d, sim: s, machine: turns.New(turns.Config{}),
+			up: link{Link: d.Up, sim: s}, down: link{Link: d.Down, sim: s}})
 	}
 	var stored []router.Stored
 	var names []string
@@ -49,7 +51,8 @@ func start(cfg Config) (*simulation, error) {
 	s.router = router.New(routerNode, stored)
 	s.router.Start([]router.Member{{Name: routerNode}}, epoch)
 	s.router.StoreRead(names, epoch)
-	s.queue = newQueue(len(s.replicas) + len(s.devices))
+	s.agenda.index = len(s.replicas) + len(s.devices)
+	s.queue = newQueue(s.agenda.index + 1)
 	for i, d := range s.devices {
 		d.index = len(s.replicas) + i
 		s.load(d)
@@ -116,7 +119,7 @@ func (d *device) budget(reserve float64) hbm.Budget {
 	for _, r := range d.replicas {
 		n := r.model.need()
 		if loaded[r.model] {
-			n.Fixed = 0
+			n.Fixed = r.model.Adapters.bytes()
 		}
 		loaded[r.model] = true
 		b = b.With(n)
@@ -133,7 +136,7 @@ func (m *model) kvSize() units.KVSize {
 // need returns the memory of a replica.
 func (m *model) need() hbm.Need {
 	size := m.kvSize()
-	return hbm.Need{Fixed: pages(m.WeightBytes), Min: m.blockBytes(size.Min()), MinAlone: m.blockBytes(size.MinAlone()),
+	return hbm.Need{Fixed: pages(m.WeightBytes) + m.Adapters.bytes(), Min: m.blockBytes(size.Min()), MinAlone: m.blockBytes(size.MinAlone()),
 		Max: m.blockBytes(size.Max())}
 }
 
@@ -164,10 +167,11 @@ func (r *replica) start(blocks int) {
 	r.machine = core.New(core.Config{
 		Name: r.name, Model: m.Name, Incarnation: 1, BlockTokens: m.BlockTokens, LeastBlocks: m.KVBlocks,
 		MaxSequences: m.MaxSequences, MaxWaiting: m.MaxWaiting, StepTokens: m.StepTokens, Router: true,
-		Weight: turns.Weight(turns.Class(m.Class)),
+		Weight: turns.Weight(turns.Class(m.Class)), MaxAdapters: m.Adapters.max(),
 	})
 	loaded := core.Model{Lease: r.name, Handle: r.name, Blocks: blocks,
-		BlockBytes: uint64(m.BlockTokens) * uint64(m.KVTokenBytes), ContextTokens: m.ContextTokens}
+		BlockBytes: uint64(m.BlockTokens) * uint64(m.KVTokenBytes), ContextTokens: m.ContextTokens,
+		AdapterPages: m.Adapters.pages()}
 	r.perform(r.machine.Start(epoch), epoch)
 	r.perform(r.machine.Loaded(loaded, epoch), epoch)
 	r.perform(r.machine.Adopted(nil, epoch), epoch)

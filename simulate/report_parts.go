@@ -1,0 +1,69 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// part is a further table, of the models that have any of its figures.
+type part struct {
+	title   string
+	figures []figure
+}
+
+var parts = []part{
+	{"ADAPTERS", []figure{
+		{"HITS", "adapter_hits", func(m ModelResult) *float64 { return m.AdapterHits }, percent},
+		{"LOADS", "adapter_loads", func(m ModelResult) *float64 { return counted(m.AdapterLoads) }, whole},
+		{"FROM DISK", "adapter_reads", func(m ModelResult) *float64 { return counted(m.AdapterReads) }, whole},
+		{"AHEAD", "adapter_prefetches", func(m ModelResult) *float64 { return counted(m.AdapterPrefetches) }, whole},
+		{"EVICTED", "adapter_evictions", func(m ModelResult) *float64 { return counted(m.AdapterEvictions) }, whole},
+		{"WAITED", "adapter_waits", func(m ModelResult) *float64 { return counted(m.AdapterWaits) }, whole},
+		{"WAIT P50", "adapter_wait_p50_seconds", func(m ModelResult) *float64 { return m.AdapterWaitP50 }, seconds},
+		{"P99", "adapter_wait_p99_seconds", func(m ModelResult) *float64 { return m.AdapterWaitP99 }, seconds},
+	}},
+}
+
+// counted returns a number as a figure; nil stays nil.
+func counted(n *uint64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return count(int(*n))
+}
+
+// allFigures returns the columns of CSV.
+func allFigures() []figure {
+	all := slices.Clone(figures)
+	for _, p := range parts {
+		all = append(all, p.figures...)
+	}
+	return all
+}
+
+// print prints the table, unless no model has any of its figures.
+func (p part) print(to io.Writer, all []Result) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\n", p.title)
+	for _, f := range p.figures {
+		fmt.Fprint(w, "\t", f.title)
+	}
+	lines := 0
+	for i, m := range all[0].Models {
+		if !slices.ContainsFunc(p.figures, func(f figure) bool { return f.of(m) != nil }) {
+			continue
+		}
+		lines++
+		fmt.Fprint(w, "\n", m.Model)
+		for _, f := range p.figures {
+			fmt.Fprint(w, "\t", f.over(all, i))
+		}
+	}
+	fmt.Fprintln(w)
+	if lines == 0 {
+		return nil
+	}
+	return w.Flush()
+}
