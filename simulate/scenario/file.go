@@ -17,8 +17,6 @@ type File struct {
 	Faults   any `yaml:"faults"`
 	Links    any `yaml:"links"`
 	Policies any `yaml:"policies"`
-	Tiers    any `yaml:"tiers"`
-	Adapters any `yaml:"adapters"`
 
 	path   string
 	source []byte
@@ -28,6 +26,7 @@ type File struct {
 type Node struct {
 	Name    string   `yaml:"name"`
 	Devices []Device `yaml:"devices"`
+	Paths   `yaml:",inline"`
 }
 
 // Device stands for a number of equal devices.
@@ -35,6 +34,10 @@ type Device struct {
 	Kind   string `yaml:"kind"`   // a profile that ships, a file with one, or any name
 	Count  int    `yaml:"count"`  // 0: one
 	Memory string `yaml:"memory"` // empty: that of the profile
+	// Link is the bandwidth from host memory and to it, per second. Without it, it is that of the profile; without
+	// either, copies take no time but the Latency.
+	Link    string `yaml:"link"`
+	Latency Time   `yaml:"latency"`
 }
 
 // Model is a model by its folder, or by its facts. With both, facts that are not 0 are used instead of
@@ -50,17 +53,18 @@ type Model struct {
 
 // Deployment is a deployment, with the keys of a node's configuration.
 type Deployment struct {
-	Name         string   `yaml:"name"`
-	Model        string   `yaml:"model"` // empty: that of the same name
-	Replicas     *int     `yaml:"replicas"`
-	Devices      []string `yaml:"devices"` // of the replicas, as "node/gpu-0"; empty: chosen as on a cluster
-	Priority     string   `yaml:"priority"`
-	MaxSequences *int     `yaml:"max_sequences"`
-	MaxWaiting   *int     `yaml:"max_waiting"`
-	StepTokens   *int     `yaml:"step_tokens"`
-	BlockTokens  *int     `yaml:"block_tokens"`
-	KVBlocks     *int     `yaml:"kv_blocks"`
-	SLO          SLO      `yaml:"slo"`
+	Name         string    `yaml:"name"`
+	Model        string    `yaml:"model"` // empty: that of the same name
+	Replicas     *int      `yaml:"replicas"`
+	Devices      []string  `yaml:"devices"` // of the replicas, as "node/gpu-0"; empty: chosen as on a cluster
+	Priority     string    `yaml:"priority"`
+	MaxSequences *int      `yaml:"max_sequences"`
+	MaxWaiting   *int      `yaml:"max_waiting"`
+	StepTokens   *int      `yaml:"step_tokens"`
+	BlockTokens  *int      `yaml:"block_tokens"`
+	KVBlocks     *int      `yaml:"kv_blocks"`
+	SLO          SLO       `yaml:"slo"`
+	Adapters     *Adapters `yaml:"adapters"` // nil: it takes none
 }
 
 // SLO has the times within which requests are to be served.
@@ -83,6 +87,7 @@ type Load struct {
 	Prompt       Lengths       `yaml:"prompt"`
 	Output       Lengths       `yaml:"output"`
 	Conversation *Conversation `yaml:"conversation"`
+	Adapters     Names         `yaml:"adapters"` // without any, the requests have none
 }
 
 // Diurnal is a rate that changes over the day.

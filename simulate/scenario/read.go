@@ -69,8 +69,7 @@ func (s *Scenario) base(f *File) error {
 		name string
 		is   any
 	}{
-		{"faults", f.Faults}, {"links", f.Links}, {"policies", f.Policies}, {"tiers", f.Tiers},
-		{"adapters", f.Adapters},
+		{"faults", f.Faults}, {"links", f.Links}, {"policies", f.Policies},
 	} {
 		if key.is != nil {
 			return f.wrong(key.name, "are not simulated yet; remove this section")
@@ -105,10 +104,17 @@ func (s *Scenario) devices(f *File) error {
 			return f.wrong(at+".name", "is missing or twice; give each node its own name")
 		}
 		nodes[n.Name] = true
+		if err := s.node(f, at, n); err != nil {
+			return err
+		}
 		number := 0
 		for j, d := range n.Devices {
 			at := fmt.Sprintf("%s.devices[%d]", at, j)
 			memory, err := f.memoryOf(at, d)
+			if err != nil {
+				return err
+			}
+			up, err := f.hostLink(at, d)
 			if err != nil {
 				return err
 			}
@@ -117,7 +123,8 @@ func (s *Scenario) devices(f *File) error {
 			}
 			for range max(1, d.Count) {
 				s.Config.Devices = append(s.Config.Devices, simulate.Device{Node: n.Name,
-					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory})
+					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory,
+					Up: up, Down: up})
 				number++
 			}
 		}
