@@ -22,7 +22,7 @@ func adapters(t *rapid.T) *Adapters {
 
 // drawNode draws what the devices of a node share.
 func drawNode(t *rapid.T) Node {
-	return Node{Name: "a", HostCache: int64(rapid.IntRange(0, 3).Draw(t, "host MiB")) << 22,
+	return Node{Name: "a", Tiers: drawTiers(t), HostCache: int64(rapid.IntRange(0, 3).Draw(t, "host MiB")) << 22,
 		DiskRead: Link{BytesPerSecond: rapid.SampledFrom([]float64{0, 1e7, 1e9}).Draw(t, "disk")}}
 }
 

@@ -11,6 +11,7 @@ type Node struct {
 	HostCache int64 // bytes of host memory for images of adapters; 0: they are read from disk each time
 	DiskRead  Link
 	DiskWrite Link
+	Tiers     Tiers
 }
 
 // Link is what copies go over, one after another. One without a bandwidth takes only the latency.
@@ -55,6 +56,7 @@ type node struct {
 	Node
 	read, write link // of its disk
 	images      *hostImages
+	tiers       []*kvTier // the fastest first
 }
 
 // nodeOf returns a node by its name. Without one in Config it has no host cache and an infinitely fast disk.
@@ -72,6 +74,7 @@ func (s *simulation) nodeOf(name string) *node {
 	if n.HostCache > 0 {
 		n.images = newHostImages(n.HostCache)
 	}
+	n.tiers = s.newTiers(n)
 	s.nodes[name] = n
 	return n
 }

@@ -7,6 +7,7 @@ import (
 
 	"troupe/core/batch"
 	core "troupe/core/replica"
+	"troupe/core/restore"
 	"troupe/core/turns"
 )
 
@@ -199,6 +200,18 @@ func (w *recorder) preempt(at time.Time, r *replica, e core.Preempted) {
 	if w.begin(at, "preempt") {
 		w.text("replica", r.name)
 		w.text("request", e.ID)
+		w.text("why", e.Why)
+		w.end()
+	}
+}
+
+// restore records a restore of blocks from tiers: of how many, and how many arrive in time.
+func (w *recorder) restore(r *replica, e restore.Copy, arrive int) {
+	if w.begin(r.sim.key.at, "restore") {
+		w.text("replica", r.name)
+		w.text("request", e.ID)
+		w.number("blocks", len(e.Blocks))
+		w.number("arrive", arrive)
 		w.text("why", e.Why)
 		w.end()
 	}

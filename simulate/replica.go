@@ -38,6 +38,7 @@ type replica struct {
 	announceAt time.Time
 	sampled    []uint32
 	pool       *adapterPool // nil: it takes no adapters
+	tiering    *tiering     // nil: its node has no tiers
 	changed    bool
 }
 
@@ -108,7 +109,9 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		case core.Preempted:
 			r.sim.record.preempt(now, r, e)
 		default:
-			r.performAdapters(e)
+			if !r.performTiers(e) {
+				r.performAdapters(e)
+			}
 		}
 	}
 	r.machine.Recycle(effects)
@@ -120,7 +123,9 @@ func (r *replica) advance(now time.Time) {
 	if !r.machine.MayPlan() {
 		return
 	}
+	r.tiering.applyRestores()
 	if r.perform(r.machine.Release(), now); r.machine.MayPlan() {
+		r.tiering.tick()
 		r.perform(r.machine.Plan(now), now)
 	}
 }

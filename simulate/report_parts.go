@@ -24,6 +24,14 @@ var parts = []part{
 		{"WAIT P50", "adapter_wait_p50_seconds", func(m ModelResult) *float64 { return m.AdapterWaitP50 }, seconds},
 		{"P99", "adapter_wait_p99_seconds", func(m ModelResult) *float64 { return m.AdapterWaitP99 }, seconds},
 	}},
+	{"KV TIERS", []figure{
+		{"OFFLOADED", "offloaded_tokens", func(m ModelResult) *float64 { return counted(m.Offloaded) }, whole},
+		{"FROM DRAM", "restored_dram_tokens", func(m ModelResult) *float64 { return counted(m.RestoredDRAM) }, whole},
+		{"FROM NVME", "restored_nvme_tokens", func(m ModelResult) *float64 { return counted(m.RestoredNVMe) }, whole},
+		{"RESTORED", "restored", func(m ModelResult) *float64 { return m.Restored }, percent},
+		{"RESTORES", "restores", func(m ModelResult) *float64 { return counted(m.Restores) }, whole},
+		{"AVOIDED", "restores_avoided", func(m ModelResult) *float64 { return counted(m.Avoided) }, whole},
+	}},
 }
 
 // counted returns a number as a figure; nil stays nil.

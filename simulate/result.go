@@ -38,6 +38,7 @@ type ModelResult struct {
 	Preemptions   uint64   `json:"preemptions"`  // of sequences
 	Steps         uint64   `json:"steps"`        // of its replicas
 	AdapterUse
+	TierUse
 	SLOTTFT float64 `json:"slo_ttft_seconds"` // 0: none
 	SLOTPOT float64 `json:"slo_tpot_seconds"` // 0: none
 }
@@ -77,7 +78,7 @@ func (m *model) result(span time.Duration) ModelResult {
 	out.DeviceHours = float64(len(on)) * span.Hours()
 	out.Busy = busy.Hours() / out.DeviceHours
 	out.KVHits = share(int(cached), int(computed+cached))
-	out.AdapterUse = m.adapterUse()
+	out.AdapterUse, out.TierUse = m.adapterUse(), m.tierUse(computed+cached)
 	return out
 }
 

@@ -32,6 +32,7 @@ type simulation struct {
 	arrived  int
 	mail     []message // to replicas, in order
 	agenda   agenda
+	draining bool // no further request comes; tiers and pools may go on
 	nodes    map[string]*node
 	changed  []*replica
 	record   recorder
@@ -74,6 +75,7 @@ func Run(cfg Config, requests workload.Source) (Result, error) {
 		}
 		s.deliver()
 	}
+	s.draining = true
 	s.runUntil(key{at: epoch.Add(1<<62 - 1)})
 	return s.result(), s.record.close(s.replicas)
 }
@@ -91,7 +93,7 @@ func (s *simulation) begin(k key) {
 func (s *simulation) runUntil(end key) {
 	for {
 		k, ok := s.queue.first()
-		if !ok || !k.before(end) {
+		if !ok || !k.before(end) || s.draining && k.kind == callDue && len(s.requests) == 0 {
 			return
 		}
 		s.queue.clear(k.index)

@@ -121,6 +121,10 @@ func TestStepsAtOnce(t *testing.T) {
 			cfg.Deployments = append(cfg.Deployments, d)
 		}
 		cfg.Nodes = []Node{drawNode(t)}
+		bandwidth := rapid.SampledFrom([]float64{0, 1e8, 1e9, 1e10}).Draw(t, "link")
+		for i := range cfg.Devices {
+			cfg.Devices[i].Up, cfg.Devices[i].Down = Link{BytesPerSecond: bandwidth}, Link{BytesPerSecond: bandwidth}
+		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 40).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 4000).Draw(t, "gap"))*time.Millisecond, models...)
 		for i := range all {

@@ -174,6 +174,7 @@ func (r *replica) start(blocks int) {
 		AdapterPages: m.Adapters.pages()}
 	r.perform(r.machine.Start(epoch), epoch)
 	r.perform(r.machine.Loaded(loaded, epoch), epoch)
+	r.openTiers()
 	r.perform(r.machine.Adopted(nil, epoch), epoch)
 	r.perform(r.machine.EngineReady(0, core.Capture{}, epoch), epoch)
 }

@@ -1,0 +1,344 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/core/offload"
+	core "troupe/core/replica"
+	"troupe/core/restore"
+	"troupe/core/tier"
+)
+
+// tiering exchanges KV blocks between a replica and the tiers of its node, as package tiering of the actors and the
+// copier. Blocks are restored as a whole, so a step never waits for a part of one.
+type tiering struct {
+	replica  *replica
+	tiers    []*kvTier
+	restores *restore.Machine
+	offloads *offload.Machine
+	lookups  map[uint64]*lookup
+	requests int
+
+	restored map[string]uint64 // blocks by tier
+}
+
+// lookup has the leading blocks of a sequence that are locked in the tiers.
+type lookup struct {
+	id      string // of the locks
+	sources []int  // index of the tier by block
+	waits   int    // tiers that have not answered
+	found   map[kv.Hash]int
+}
+
+// openTiers opens the tiers of the replica's node, if it has any with room for a block.
+func (r *replica) openTiers() {
+	n := r.sim.nodeOf(r.device.Node)
+	t := &tiering{replica: r, lookups: make(map[uint64]*lookup), restored: make(map[string]uint64)}
+	var names []string
+	for _, tier := range n.tiers {
+		if tier.fits(r.model.blockSize()) {
+			t.tiers, names = append(t.tiers, tier), append(names, tier.name)
+		}
+	}
+	if len(t.tiers) == 0 {
+		return
+	}
+	t.restores = restore.New(restore.Config{Tiers: names, Policy: n.Tiers.Restore, BlockBytes: r.model.blockSize(),
+		BlockTokens: r.model.BlockTokens, StepTokens: r.model.StepTokens, Parts: 1})
+	t.offloads = offload.New(offload.Config{Replica: r.name, Node: n.Name, Tier: names[0], Remote: true, Digest: true,
+		Watermark: n.Tiers.Watermark, IdleSteps: hbmIdleSteps})
+	r.tiering = t
+}
+
+// performTiers carries out an effect that concerns the tiers. It reports false for others.
+func (r *replica) performTiers(effect core.Effect) bool {
+	t := r.tiering
+	if t == nil {
+		return false
+	}
+	switch e := effect.(type) {
+	case core.Queued:
+		if t.performRestore(t.restores.Queued(e.ID)); e.Early && r.machine.InFlight() {
+			t.lookupNext()
+		}
+	case core.Drop:
+		t.performRestore(t.restores.Dropped(e.ID))
+	case core.PrefillMeasured:
+		t.restores.Prefilled(e.Tokens, e.Took)
+	case core.RestoreRead:
+		t.performRestore(t.restores.StepDone(e.ID))
+	default:
+		return false
+	}
+	return true
+}
+
+// applyRestores applies the results of ended copies, between two steps.
+func (t *tiering) applyRestores() {
+	if t != nil {
+		t.performRestore(t.restores.EndRestores())
+	}
+}
+
+// tick does the work for tiers that is due between two steps.
+func (t *tiering) tick() {
+	if t == nil {
+		return
+	}
+	m := t.replica.machine
+	for number, id, ok := t.restores.NextFound(); ok; number, id, ok = t.restores.NextFound() {
+		state, known := m.Batch().State(id)
+		prompt, output, _ := m.Batch().Sequence(id)
+		t.performRestore(t.restores.Judged(number, restore.Sequence{Waits: known && state != batch.Running,
+			Tokens: len(prompt) + len(output)}))
+	}
+	t.performRestore(t.restores.StartReady())
+	t.lookupNext()
+	s := m.Pool().Stats()
+	t.performOffload(t.offloads.Tick(offload.Tick{Steps: m.Steps(), Allocations: s.Allocations, Blocks: s.Blocks,
+		AllBlocks: m.Model().Blocks}))
+}
+
+// lookupNext starts lookups for the sequences that are next in line for admission.
+func (t *tiering) lookupNext() {
+	for m := t.replica.machine; t.restores.CanLookUp(); {
+		id, hashes, ok := m.Batch().PeekWaiting()
+		if !ok {
+			return
+		}
+		t.performRestore(t.restores.Admissible(restore.Candidate{ID: id, Hashes: hashes, Have: m.Pool().Match(hashes)}))
+		if s := t.restores.State(id); s != restore.LookingUp && s != restore.Waiting {
+			return
+		}
+	}
+}
+
+// performRestore carries out the effects of core/restore, in order.
+func (t *tiering) performRestore(effects []restore.Effect) {
+	m := t.replica.machine
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case restore.Hold:
+			m.Batch().Hold(e.ID)
+		case restore.Resume:
+			m.Batch().Resume(e.ID)
+		case restore.LookUp:
+			t.lookUp(e)
+		case restore.Unlock:
+			t.unlock(t.lookups[e.Number], e.Number)
+		case restore.Reserve:
+			begin, blocks := t.reserve(e)
+			t.performRestore(t.restores.Reserved(e.Number, begin, blocks))
+		case restore.Copy:
+			t.copyUp(e)
+		case restore.Commit:
+			for i, b := range e.Blocks {
+				m.Pool().Commit(b, e.Hashes[i])
+			}
+		case restore.MarkBacked:
+			for i, b := range e.Blocks {
+				m.Pool().MarkBacked(b, e.Hashes[i])
+			}
+		case restore.Release:
+			m.Pool().Release(e.Blocks)
+		case restore.Report:
+			t.replica.perform(m.ReportSoon(), t.replica.sim.key.at)
+		}
+	}
+}
+
+// reserve references the blocks in HBM, so that the restore does not evict them, and allocates blocks for the
+// others.
+func (t *tiering) reserve(e restore.Reserve) (begin, blocks []int32) {
+	pool := t.replica.machine.Pool()
+	begin = pool.Acquire(e.Have)
+	for len(begin) == len(e.Have) && len(blocks) < e.Blocks {
+		b, ok := pool.Allocate()
+		if !ok {
+			break
+		}
+		blocks = append(blocks, b)
+	}
+	return begin, blocks
+}
+
+// lookUp locks the leading blocks that the tiers have.
+func (t *tiering) lookUp(e restore.LookUp) {
+	l := &lookup{id: fmt.Sprintf("%s-r%d", t.replica.name, e.Number), waits: len(t.tiers), found: make(map[kv.Hash]int)}
+	t.lookups[e.Number] = l
+	for i, below := range t.tiers {
+		below.lock(l.id, e.Hashes, func(slots []tier.Slot) {
+			for _, s := range slots {
+				if other, there := l.found[s.Hash]; !there || i < other {
+					l.found[s.Hash] = i
+				}
+			}
+			if l.waits--; l.waits == 0 {
+				t.lookedUp(e, l)
+			}
+		})
+	}
+}
+
+func (t *tiering) lookedUp(e restore.LookUp, l *lookup) {
+	for _, h := range e.Hashes {
+		source, there := l.found[h]
+		if !there {
+			break
+		}
+		l.sources = append(l.sources, source)
+	}
+	t.event(func() { t.performRestore(t.restores.LookedUp(e.Number, l.sources, nil)) })
+}
+
+// event handles an event of the copier, and lets the replica start what can run.
+func (t *tiering) event(handle func()) {
+	r := t.replica
+	r.sync(r.sim.key)
+	handle()
+	r.perform([]core.Effect{core.Advance{}}, r.sim.key.at)
+}
+
+func (t *tiering) unlock(l *lookup, number uint64) {
+	if l == nil {
+		return
+	}
+	delete(t.lookups, number)
+	for _, below := range t.tiers {
+		below.unlock(l.id)
+	}
+}
+
+// copyUp copies the leading blocks of a lookup to HBM. Tiers copy in parallel: DRAM over the link of the device, and
+// NVMe over that of the disk, plus the time of one block on the link of the device. What has not arrived in time is
+// computed instead.
+func (t *tiering) copyUp(e restore.Copy) {
+	r, l := t.replica, t.lookups[e.Number]
+	r.perform(r.machine.PublishBlocks(), r.sim.key.at)
+	now, size := r.sim.key.at, r.model.blockSize()
+	deadline, end := now.Add(e.Within), now
+	arrives := make([]time.Time, len(e.Blocks))
+	counts, last, links := make([]int, len(t.tiers)), make([]time.Time, len(t.tiers)), make([]*link, len(t.tiers))
+	for _, source := range l.sources[:len(e.Blocks)] {
+		counts[source]++
+	}
+	next := make([][]time.Time, len(t.tiers))
+	for i, below := range t.tiers {
+		links[i] = &r.device.up
+		extra := time.Duration(0)
+		if below.name == nvmeTier {
+			links[i], extra = &r.sim.nodeOf(r.device.Node).read, r.device.up.time(size)
+		}
+		next[i] = links[i].blocks(counts[i], size)
+		for j := range next[i] {
+			next[i][j] = next[i][j].Add(extra)
+			last[i] = next[i][j]
+		}
+		last[i] = last[i].Add(-extra)
+	}
+	done, late := 0, false
+	for i, source := range l.sources[:len(e.Blocks)] {
+		arrives[i], next[source] = next[source][0], next[source][1:]
+		if arrives[i].After(deadline) {
+			late = true
+		} else if end = latest(end, arrives[i]); !late {
+			done++
+		}
+	}
+	result := restore.Result{Blocks: done, Reads: make([]restore.Read, len(t.tiers))}
+	if late {
+		result.Why, end = "not all blocks arrived in time", deadline
+	}
+	for i, source := range l.sources[:len(e.Blocks)] {
+		read := &result.Reads[source]
+		if arrives[i].After(deadline) {
+			read.Took = deadline.Sub(now)
+			links[source].cut(last[source], deadline)
+			read.Bytes = max(read.Bytes, size)
+			continue
+		}
+		read.Bytes, read.Took = read.Bytes+size, max(read.Took, arrives[i].Sub(now))
+	}
+	r.sim.record.restore(r, e, done)
+	r.sim.after(end.Sub(now), func() {
+		for _, source := range l.sources[:done] {
+			t.restored[t.tiers[source].name]++
+		}
+		t.unlock(l, e.Number)
+		t.event(func() { t.performRestore(t.restores.Copied(e.Number, result)) })
+	})
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// performOffload carries out the effects of core/offload, in order.
+func (t *tiering) performOffload(effects []offload.Effect) {
+	m, s := t.replica.machine, t.replica.sim
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case offload.Select:
+			var blocks []kv.Committed
+			if e.Idle {
+				blocks = m.Pool().SelectIdle(e.IdleSteps, e.Burst)
+			} else {
+				blocks = m.Pool().SelectOffload(e.Watermark, e.Burst)
+			}
+			t.performOffload(t.offloads.Selected(blocks, s.key.at))
+		case offload.Copy:
+			t.copyDown(e)
+		case offload.Finish:
+			for _, b := range e.Blocks {
+				m.Pool().OffloadDone(b.Block, b.Stored)
+			}
+		case offload.RetryAfter:
+			s.after(e.After, func() {
+				t.replica.sync(s.key)
+				t.performOffload(t.offloads.Retry())
+			})
+		case offload.ReportSteps:
+			for _, below := range t.tiers {
+				below.stepsDone(e.Steps)
+			}
+		case offload.Advance:
+			t.replica.perform([]core.Effect{core.Advance{}}, s.key.at)
+		}
+	}
+}
+
+// copyDown copies blocks to the first tier: it reserves slots, copies, and commits.
+func (t *tiering) copyDown(e offload.Copy) {
+	below, size, hashes := t.tiers[0], t.replica.model.blockSize(), make([]kv.Hash, len(e.Blocks))
+	at := make(map[kv.Hash]int, len(e.Blocks))
+	for i, b := range e.Blocks {
+		hashes[i], at[b.Hash] = b.Hash, i
+	}
+	t.requests++
+	id := fmt.Sprintf("%s-%d", t.replica.name, t.requests)
+	below.reserve(id, hashes, int(size), func(g grant) {
+		stored, written := make([]bool, len(e.Blocks)), make([]kv.Hash, len(g.slots))
+		for _, h := range g.held {
+			stored[at[h]] = true
+		}
+		for i, slot := range g.slots {
+			stored[at[slot.Hash]], written[i] = true, slot.Hash
+		}
+		ended := func() {
+			below.commit(id, written)
+			t.replica.sync(t.replica.sim.key)
+			t.performOffload(t.offloads.Copied(e.Number, stored, g.refuse, t.replica.sim.key.at))
+		}
+		if len(written) == 0 {
+			ended()
+			return
+		}
+		t.replica.device.down.copy(int64(len(written))*size, ended)
+	})
+}
