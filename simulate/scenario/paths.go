@@ -14,6 +14,7 @@ type Paths struct {
 	HostCache string `yaml:"host_cache"` // for images of adapters; empty: none
 	DiskRead  string `yaml:"disk_read"`  // per second; empty: reads take no time
 	DiskWrite string `yaml:"disk_write"` // likewise
+	Tiers     Tiers  `yaml:"tiers"`
 }
 
 // Adapters are the adapters of a deployment.
@@ -54,6 +55,9 @@ func (s *Scenario) node(f *File, at string, n Node) (err error) {
 		return err
 	}
 	if out.DiskWrite, err = f.linkOf(at+".disk_write", n.DiskWrite, 0); err != nil {
+		return err
+	}
+	if out.Tiers, err = f.tiers(at, n.Tiers); err != nil {
 		return err
 	}
 	s.Config.Nodes = append(s.Config.Nodes, out)
