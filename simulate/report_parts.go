@@ -53,25 +53,26 @@ func allFigures() []figure {
 
 // print prints the table, unless no model has any of its figures.
 func (p part) print(to io.Writer, all []Result) error {
+	has := func(m ModelResult) bool {
+		return slices.ContainsFunc(p.figures, func(f figure) bool { return f.of(m) != nil })
+	}
+	if !slices.ContainsFunc(all[0].Models, has) {
+		return nil
+	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\n", p.title)
 	for _, f := range p.figures {
 		fmt.Fprint(w, "\t", f.title)
 	}
-	lines := 0
 	for i, m := range all[0].Models {
-		if !slices.ContainsFunc(p.figures, func(f figure) bool { return f.of(m) != nil }) {
+		if !has(m) {
 			continue
 		}
-		lines++
 		fmt.Fprint(w, "\n", m.Model)
 		for _, f := range p.figures {
 			fmt.Fprint(w, "\t", f.over(all, i))
 		}
 	}
 	fmt.Fprintln(w)
-	if lines == 0 {
-		return nil
-	}
 	return w.Flush()
 }

@@ -260,7 +260,8 @@ func (t *tiering) copyUp(e restore.Copy) {
 			read.Bytes = max(read.Bytes, size)
 			continue
 		}
-		read.Bytes, read.Took = read.Bytes+size, max(read.Took, arrives[i].Sub(now))
+		// A rate of no time at all would not be a measurement.
+		read.Bytes, read.Took = read.Bytes+size, max(read.Took, arrives[i].Sub(now), 1)
 	}
 	r.sim.record.restore(r, e, done)
 	r.sim.after(end.Sub(now), func() {

@@ -84,6 +84,16 @@ func TestSlowTiersAreAvoided(t *testing.T) {
 	}
 }
 
+// TestFastTiersAreUsed checks that copies that take no time are measured too.
+func TestFastTiersAreUsed(t *testing.T) {
+	cfg := tiered(1024, 0)
+	cfg.Devices[0].Up = Link{}
+	result, _ := simulate(t, cfg, rounds(4, 4))
+	if m := result.Models[0]; *m.RestoredDRAM < 10*1000 {
+		t.Errorf("%d tokens restored by %d restores", *m.RestoredDRAM, *m.Restores)
+	}
+}
+
 // TestBlocksAreDemoted checks that blocks for which DRAM has no room go to the disk, and come back.
 func TestBlocksAreDemoted(t *testing.T) {
 	result, _ := simulate(t, tiered(160, 1024), rounds(8, 4))
