@@ -41,6 +41,7 @@ type Deployment struct {
 	Name          string
 	WeightBytes   int64
 	KVTokenBytes  int64
+	Layers        int // of the model, for restores in parts; 0 counts as 1
 	ContextTokens int
 	Times         map[string]StepTimer // of its steps, by kind of device
 	Replicas      int

@@ -217,6 +217,17 @@ func (w *recorder) restore(r *replica, e restore.Copy, arrive int) {
 	}
 }
 
+// abort records that a step ended early.
+func (w *recorder) abort(at time.Time, r *replica, a *abort) {
+	if w.begin(at, "abort") {
+		w.text("replica", r.name)
+		w.number("step", int(r.step.Step))
+		w.text("request", r.step.Entries[a.entry].ID)
+		w.text("why", a.why)
+		w.end()
+	}
+}
+
 // adapter records what becomes of an adapter on a replica's device.
 func (w *recorder) adapter(r *replica, event, key string) {
 	if w.begin(r.sim.key.at, "adapter-"+event) {

@@ -39,6 +39,7 @@ type replica struct {
 	sampled    []uint32
 	pool       *adapterPool // nil: it takes no adapters
 	tiering    *tiering     // nil: its node has no tiers
+	aborted    *abort       // of the step in flight; nil: it is not
 	changed    bool
 }
 
@@ -48,6 +49,11 @@ func (r *replica) handle(k key) {
 	case stepEnds:
 		r.sync(k)
 		r.stepEnd, r.ends = time.Time{}, nil
+		if a := r.aborted; a != nil {
+			r.sim.record.abort(k.at, r, a)
+			r.perform(r.machine.StepAborted(r.step.Step, a.entry, a.why, k.at), k.at)
+			return
+		}
 		r.perform(r.machine.StepDone(r.step.Step, r.sample(), nil, k.at), k.at)
 	default:
 		r.fire(k.kind, k.at)
@@ -134,6 +140,9 @@ func (r *replica) runStep(e core.RunStep, now time.Time) {
 	before := r.step
 	r.step, r.work = e, workOf(e.Entries)
 	r.stepEnd = now.Add(r.took(r.work))
+	if r.tiering != nil {
+		r.stepEnd, r.aborted = r.tiering.pass(e.Entries, now, r.took(r.work))
+	}
 	r.sim.record.step(r, before, now)
 }
 

@@ -117,7 +117,7 @@ func TestStepsAtOnce(t *testing.T) {
 			if ties {
 				d.Times = map[string]StepTimer{"software": linear{fixed: (fixed + grid).Truncate(grid)}}
 			}
-			d.Adapters = adapters(t)
+			d.Adapters, d.Layers = adapters(t), rapid.IntRange(0, 8).Draw(t, "layers")
 			cfg.Deployments = append(cfg.Deployments, d)
 		}
 		cfg.Nodes = []Node{drawNode(t)}

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"time"
 
 	"troupe/core/batch"
 	"troupe/core/kv"
@@ -13,13 +12,14 @@ import (
 )
 
 // tiering exchanges KV blocks between a replica and the tiers of its node, as package tiering of the actors and the
-// copier. Blocks are restored as a whole, so a step never waits for a part of one.
+// copier.
 type tiering struct {
 	replica  *replica
 	tiers    []*kvTier
 	restores *restore.Machine
 	offloads *offload.Machine
 	lookups  map[uint64]*lookup
+	gates    map[uint64]*gate // of copies in progress, by their number
 	requests int
 
 	restored map[string]uint64 // blocks by tier
@@ -36,7 +36,8 @@ type lookup struct {
 // openTiers opens the tiers of the replica's node, if it has any with room for a block.
 func (r *replica) openTiers() {
 	n := r.sim.nodeOf(r.device.Node)
-	t := &tiering{replica: r, lookups: make(map[uint64]*lookup), restored: make(map[string]uint64)}
+	t := &tiering{replica: r, lookups: make(map[uint64]*lookup), gates: make(map[uint64]*gate),
+		restored: make(map[string]uint64)}
 	var names []string
 	for _, tier := range n.tiers {
 		if tier.fits(r.model.blockSize()) {
@@ -47,7 +48,8 @@ func (r *replica) openTiers() {
 		return
 	}
 	t.restores = restore.New(restore.Config{Tiers: names, Policy: n.Tiers.Restore, BlockBytes: r.model.blockSize(),
-		BlockTokens: r.model.BlockTokens, StepTokens: r.model.StepTokens, Parts: 1})
+		BlockTokens: r.model.BlockTokens, StepTokens: r.model.StepTokens,
+		Parts: kv.Parts(int(r.model.blockSize()), r.model.Layers, kv.DefaultPartBytes)})
 	t.offloads = offload.New(offload.Config{Replica: r.name, Node: n.Name, Tier: names[0], Remote: true, Digest: true,
 		Watermark: n.Tiers.Watermark, IdleSteps: hbmIdleSteps})
 	r.tiering = t
@@ -68,6 +70,8 @@ func (r *replica) performTiers(effect core.Effect) bool {
 		t.performRestore(t.restores.Dropped(e.ID))
 	case core.PrefillMeasured:
 		t.restores.Prefilled(e.Tokens, e.Took)
+	case core.StepAborted:
+		t.performRestore(t.restores.StepAborted(e.ID))
 	case core.RestoreRead:
 		t.performRestore(t.restores.StepDone(e.ID))
 	default:
@@ -134,6 +138,18 @@ func (t *tiering) performRestore(effects []restore.Effect) {
 			t.performRestore(t.restores.Reserved(e.Number, begin, blocks))
 		case restore.Copy:
 			t.copyUp(e)
+		case restore.CanStart:
+			t.replica.perform([]core.Effect{core.Advance{}}, t.replica.sim.key.at)
+		case restore.StartSequence:
+			if m.Batch().StartRestoring(e.ID, e.Table, e.Resident) {
+				t.performRestore(t.restores.Started(e.Number))
+			}
+		case restore.FinishStart:
+			m.Batch().RestoreDone(e.ID)
+		case restore.UndoStart:
+			m.Batch().RestoreFailed(e.ID)
+		case restore.CloseGate:
+			delete(t.gates, e.Number)
 		case restore.Commit:
 			for i, b := range e.Blocks {
 				m.Pool().Commit(b, e.Hashes[i])
@@ -210,74 +226,6 @@ func (t *tiering) unlock(l *lookup, number uint64) {
 	for _, below := range t.tiers {
 		below.unlock(l.id)
 	}
-}
-
-// copyUp copies the leading blocks of a lookup to HBM. Tiers copy in parallel: DRAM over the link of the device, and
-// NVMe over that of the disk, plus the time of one block on the link of the device. What has not arrived in time is
-// computed instead.
-func (t *tiering) copyUp(e restore.Copy) {
-	r, l := t.replica, t.lookups[e.Number]
-	r.perform(r.machine.PublishBlocks(), r.sim.key.at)
-	now, size := r.sim.key.at, r.model.blockSize()
-	deadline, end := now.Add(e.Within), now
-	arrives := make([]time.Time, len(e.Blocks))
-	counts, last, links := make([]int, len(t.tiers)), make([]time.Time, len(t.tiers)), make([]*link, len(t.tiers))
-	for _, source := range l.sources[:len(e.Blocks)] {
-		counts[source]++
-	}
-	next := make([][]time.Time, len(t.tiers))
-	for i, below := range t.tiers {
-		links[i] = &r.device.up
-		extra := time.Duration(0)
-		if below.name == nvmeTier {
-			links[i], extra = &r.sim.nodeOf(r.device.Node).read, r.device.up.time(size)
-		}
-		next[i] = links[i].blocks(counts[i], size)
-		for j := range next[i] {
-			next[i][j] = next[i][j].Add(extra)
-			last[i] = next[i][j]
-		}
-		last[i] = last[i].Add(-extra)
-	}
-	done, late := 0, false
-	for i, source := range l.sources[:len(e.Blocks)] {
-		arrives[i], next[source] = next[source][0], next[source][1:]
-		if arrives[i].After(deadline) {
-			late = true
-		} else if end = latest(end, arrives[i]); !late {
-			done++
-		}
-	}
-	result := restore.Result{Blocks: done, Reads: make([]restore.Read, len(t.tiers))}
-	if late {
-		result.Why, end = "not all blocks arrived in time", deadline
-	}
-	for i, source := range l.sources[:len(e.Blocks)] {
-		read := &result.Reads[source]
-		if arrives[i].After(deadline) {
-			read.Took = deadline.Sub(now)
-			links[source].cut(last[source], deadline)
-			read.Bytes = max(read.Bytes, size)
-			continue
-		}
-		// A rate of no time at all would not be a measurement.
-		read.Bytes, read.Took = read.Bytes+size, max(read.Took, arrives[i].Sub(now), 1)
-	}
-	r.sim.record.restore(r, e, done)
-	r.sim.after(end.Sub(now), func() {
-		for _, source := range l.sources[:done] {
-			t.restored[t.tiers[source].name]++
-		}
-		t.unlock(l, e.Number)
-		t.event(func() { t.performRestore(t.restores.Copied(e.Number, result)) })
-	})
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // performOffload carries out the effects of core/offload, in order.

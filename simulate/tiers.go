@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"time"
 
 	"troupe/core/kv"
 	"troupe/core/tier"
@@ -160,28 +159,6 @@ func (t *kvTier) demote(e tier.Copy) {
 
 // fits reports whether the tier has slots for blocks of a size.
 func (t *kvTier) fits(block int64) bool { return t.slabs.Fit(int(block)) > 0 }
-
-// blocks books the copies of several blocks, one after another, and returns when each has ended.
-func (l *link) blocks(n int, bytes int64) []time.Time {
-	begins, ends := l.sim.key.at, make([]time.Time, n)
-	if l.free.After(begins) {
-		begins = l.free
-	}
-	for i := range ends {
-		ends[i] = begins.Add(l.time(int64(i+1) * bytes))
-	}
-	if n > 0 {
-		l.free = ends[n-1]
-	}
-	return ends
-}
-
-// cut gives back the time that is booked beyond a copy that ended early, unless a later copy is booked.
-func (l *link) cut(booked, ended time.Time) {
-	if l.free.Equal(booked) {
-		l.free = ended
-	}
-}
 
 // blockSize returns the bytes of a KV block of a model.
 func (m *model) blockSize() int64 { return int64(m.BlockTokens) * m.KVTokenBytes }

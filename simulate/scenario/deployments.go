@@ -101,6 +101,7 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path str
 		return err
 	}
 	d.WeightBytes, d.KVTokenBytes = m.Facts.WeightBytes(), m.Facts.KVTokenBytes()
+	d.Layers = m.Facts.Layers
 	d.ContextTokens = m.Facts.ContextTokens
 	if d.Adapters, err = s.adapters(f, path, given, m); err != nil {
 		return err
