@@ -35,8 +35,7 @@
 //
 // Messages take no time and are not lost. All requests come in at one router. Replicas serve from the
 // beginning and until the end: loads, switches, scaling, preemption of replicas, migration, KV blocks of other
-// nodes, faults and the network are not simulated. KV blocks are restored as a whole and not in parts, the
-// pages for adapters do not change, and a step takes no longer because of its adapters. Replicas send
-// announcements on a timer of their own only if an earlier one had no room for all changes; the actors send one
-// every 300 ms.
+// nodes, faults and the network are not simulated. The pages for adapters do not change, and a step takes no
+// longer because of its adapters. Replicas send announcements on a timer of their own only if an earlier one had
+// no room for all changes; the actors send one every 300 ms.
 package simulate
