@@ -7,7 +7,6 @@ import (
 
 	"troupe/core/batch"
 	core "troupe/core/replica"
-	"troupe/core/restore"
 	"troupe/core/turns"
 )
 
@@ -201,38 +200,6 @@ func (w *recorder) preempt(at time.Time, r *replica, e core.Preempted) {
 		w.text("replica", r.name)
 		w.text("request", e.ID)
 		w.text("why", e.Why)
-		w.end()
-	}
-}
-
-// restore records a restore of blocks from tiers: of how many, and how many arrive in time.
-func (w *recorder) restore(r *replica, e restore.Copy, arrive int) {
-	if w.begin(r.sim.key.at, "restore") {
-		w.text("replica", r.name)
-		w.text("request", e.ID)
-		w.number("blocks", len(e.Blocks))
-		w.number("arrive", arrive)
-		w.text("why", e.Why)
-		w.end()
-	}
-}
-
-// abort records that a step ended early.
-func (w *recorder) abort(at time.Time, r *replica, a *abort) {
-	if w.begin(at, "abort") {
-		w.text("replica", r.name)
-		w.number("step", int(r.step.Step))
-		w.text("request", r.step.Entries[a.entry].ID)
-		w.text("why", a.why)
-		w.end()
-	}
-}
-
-// adapter records what becomes of an adapter on a replica's device.
-func (w *recorder) adapter(r *replica, event, key string) {
-	if w.begin(r.sim.key.at, "adapter-"+event) {
-		w.text("replica", r.name)
-		w.text("adapter", key)
 		w.end()
 	}
 }

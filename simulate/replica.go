@@ -76,7 +76,8 @@ func (r *replica) fire(timer kind, now time.Time) {
 func (r *replica) submit(id string, q *request, now time.Time) {
 	r.ends = nil
 	r.perform(r.machine.Submit(&core.Submission{Request: batch.Request{
-		ID: id, Class: r.model.Class, Arrived: now, Root: r.model.rootOf(q.adapter), Prompt: q.tokens, MaxOutput: q.output,
+		ID: id, Class: r.model.Class, Arrived: now, Root: r.model.rootOf(q.adapter),
+		Prompt: q.tokens, MaxOutput: q.output,
 		Client: q.client, Adapter: keyOf(q.adapter),
 	}, Adapter: adapterOf(q.adapter)}, now), now)
 }

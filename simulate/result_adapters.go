@@ -4,7 +4,7 @@ import "slices"
 
 // AdapterUse is what became of a model's adapters. All is nil if it takes none.
 type AdapterUse struct {
-	AdapterHits       *float64 `json:"adapter_hits"`       // share of requests with an adapter that found it on the device
+	AdapterHits       *float64 `json:"adapter_hits"`       // share of such requests that found it on the device
 	AdapterLoads      *uint64  `json:"adapter_loads"`      // to devices
 	AdapterReads      *uint64  `json:"adapter_reads"`      // of them from disk
 	AdapterPrefetches *uint64  `json:"adapter_prefetches"` // of them without a request

@@ -136,8 +136,8 @@ func (m *model) kvSize() units.KVSize {
 // need returns the memory of a replica.
 func (m *model) need() hbm.Need {
 	size := m.kvSize()
-	return hbm.Need{Fixed: pages(m.WeightBytes) + m.Adapters.bytes(), Min: m.blockBytes(size.Min()), MinAlone: m.blockBytes(size.MinAlone()),
-		Max: m.blockBytes(size.Max())}
+	return hbm.Need{Fixed: pages(m.WeightBytes) + m.Adapters.bytes(), Min: m.blockBytes(size.Min()),
+		MinAlone: m.blockBytes(size.MinAlone()), Max: m.blockBytes(size.Max())}
 }
 
 // blockBytes returns the memory of a number of KV blocks.

@@ -121,7 +121,8 @@ func TestGates(t *testing.T) {
 		"waits too long": {[]*gate{nil, {[]time.Time{ms(5), ms(45)}, ms(100), kv.GateTimeout}}, 40, 1},
 		"never comes":    {[]*gate{{[]time.Time{ms(5), ms(45)}, ms(30), kv.GateTimeout}}, 30, 0},
 		"failed before":  {[]*gate{{[]time.Time{ms(5), ms(45)}, ms(10), kv.GateTimeout}}, 25, 0},
-		"two":            {[]*gate{{[]time.Time{ms(5), ms(5)}, ms(99), kv.GateTimeout}, {[]time.Time{ms(9), ms(40)}, ms(99), kv.GateTimeout}}, 60, -1},
+		"two": {[]*gate{{[]time.Time{ms(5), ms(5)}, ms(99), kv.GateTimeout},
+			{[]time.Time{ms(9), ms(40)}, ms(99), kv.GateTimeout}}, 60, -1},
 	} {
 		ends, why := passAll(c.gates, epoch, 40*time.Millisecond)
 		if got := since(ends); got != time.Duration(c.ends)*time.Millisecond || (why == nil) != (c.abort < 0) ||

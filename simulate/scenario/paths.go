@@ -113,7 +113,8 @@ func (s *Scenario) adapters(f *File, at string, d Deployment, m Model) (*simulat
 	}
 	for i, rank := range ranks {
 		if rank < 1 || rank > 4096 {
-			return nil, f.wrong(fmt.Sprintf("%s.ranks[%d]", at, i), "is %d; write the rank of an adapter, such as 16", rank)
+			return nil, f.wrong(fmt.Sprintf("%s.ranks[%d]", at, i), "is %d; write the rank of an adapter, such as 16",
+				rank)
 		}
 		out.Bytes = append(out.Bytes, attentionBytes(m, rank))
 	}
