@@ -74,8 +74,8 @@ func (r *replica) startPool() {
 		pages[i] = uint32(i)
 	}
 	r.pool = &adapterPool{replica: r, node: r.sim.nodeOf(r.device.Node),
-		machine: lora.NewPool(lora.Config{Pages: pages}), layouts: a.layouts(), reported: make(map[string]lora.Location), pins: make(map[string]string),
-		asked: make(map[string][]time.Time)}
+		machine: lora.NewPool(lora.Config{Pages: pages}), layouts: a.layouts(),
+		reported: make(map[string]lora.Location), pins: make(map[string]string), asked: make(map[string][]time.Time)}
 	if h := r.pool.node.images; h != nil {
 		h.pools = append(h.pools, r.pool)
 	}
