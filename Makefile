@@ -13,8 +13,8 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
-.PHONY: race repeat fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
-.PHONY: sim-error bench-switch rolling rounds interleavings sim nats
+.PHONY: race repeat fuzz fuzz-execs bench bench-shares chaos identity dst mutate damaged soak soak-plot
+.PHONY: sim-error bench-switch rolling rounds interleavings nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -192,12 +192,6 @@ sim-error: ## compare the simulator with a real cluster of three nodes, and writ
 bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md
 	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && \
 	mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
-
-bench-kv: ## replay a trace through the KV tier policies and write docs/benchmarks-kv.md
-	go run ./tools/kvreplay
-
-sim: ## simulate many adapters on one base model and write docs/simulations (several minutes)
-	go run ./tools/sim adapters
 
 nats: ## build the nats command line to .bin/nats (several minutes the first time)
 	@mkdir -p $(BIN)

@@ -90,7 +90,8 @@ func shown(all []Alternative) (known []figure) {
 	for _, a := range all {
 		runs = append(runs, a.Runs...)
 	}
-	for _, f := range columnsOf(runs) {
+	columns := append(columnsOf(runs), allFigures()[len(figures):]...)
+	for _, f := range columns {
 		if slices.ContainsFunc(all, func(a Alternative) bool {
 			return slices.ContainsFunc(a.Rows(), func(row string) bool {
 				_, ok := spreadOf(a.values(f, row))
@@ -138,8 +139,19 @@ func Letter(i int) string {
 	return string(rune('A' + i))
 }
 
+// heading returns the title of a column of a table with all figures.
+func (f figure) heading() string {
+	if strings.HasPrefix(f.key, "adapter_") {
+		return "ADAPTER " + f.title
+	}
+	return f.title
+}
+
 // name returns the title of a figure without those beside it: "TTFT P99" for P99.
 func (f figure) name() string {
+	if title := f.heading(); title != f.title {
+		return title
+	}
 	for _, other := range figures {
 		if other.title == f.title && other.key != f.key {
 			of, _, _ := strings.Cut(f.key, "_")
@@ -174,7 +186,7 @@ func PrintSweep(to io.Writer, points []Alternative) error {
 	}
 	fmt.Fprint(w, "MODEL")
 	for _, f := range shown(points) {
-		fmt.Fprint(w, "\t", f.title)
+		fmt.Fprint(w, "\t", f.heading())
 	}
 	fmt.Fprintln(w)
 	for _, p := range points {

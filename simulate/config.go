@@ -38,6 +38,7 @@ type Device struct {
 	Kind       string
 	Memory     int64 // bytes
 	Costs      DeviceCosts
+	Up, Down   Link // from and to host memory, for adapters and KV blocks
 }
 
 // Deployment is a model and its replicas.
@@ -48,6 +49,7 @@ type Deployment struct {
 	Weights       string
 	WeightBytes   int64
 	KVTokenBytes  int64
+	Layers        int // of the model, for restores in parts; 0 counts as 1
 	ContextTokens int
 	Times         map[string]StepTimer // of its steps, by kind of device
 	Replicas      int                  // at the beginning
@@ -64,6 +66,7 @@ type Deployment struct {
 	BlockTokens   int
 	KVBlocks      int // 0: as many as fit
 	SLO           SLO
+	Adapters      *Adapters // nil: requests with an adapter are refused
 }
 
 // SLO has the times within which a request is to be served. A time of 0 is not required.

@@ -12,7 +12,10 @@ type Node struct {
 	Name      string
 	Disk      float64 // bytes per second from the folders of models; loads at the same time share them
 	Network   float64 // bytes per second from and to other nodes, likewise
-	HostCache int64   // bytes of images of weights in host memory; 0: none
+	HostCache int64   // bytes of images of weights and adapters in host memory; 0: none
+	DiskRead  Link    // for adapters and KV blocks
+	DiskWrite Link    // for KV blocks
+	Tiers     Tiers   // of KV blocks
 }
 
 // Defaults of nodes and devices. They are assumptions: nothing was measured.

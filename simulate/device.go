@@ -30,6 +30,7 @@ type device struct {
 	link, peer *pipe           // to host memory, and to other devices; peer is nil without such a link
 	loads      int             // so far
 	copying    []*copying      // to and from the device
+	up, down   link            // from and to host memory, for adapters and KV blocks
 	readers    map[string]reading
 	origins    map[uint64]origin // by copy of weights
 
@@ -40,7 +41,8 @@ type device struct {
 
 func newDevice(d Device, s *simulation) *device {
 	d.Costs = d.Costs.withDefaults()
-	out := &device{Device: d, sim: s, leases: make(map[string]*model), link: &pipe{bandwidth: d.Costs.Link}}
+	out := &device{Device: d, sim: s, leases: make(map[string]*model), link: &pipe{bandwidth: d.Costs.Link},
+		up: link{Link: d.Up, sim: s}, down: link{Link: d.Down, sim: s}}
 	if d.Costs.Peer > 0 {
 		out.peer = &pipe{bandwidth: d.Costs.Peer}
 	}
@@ -57,6 +59,7 @@ func (d *device) reset() {
 	d.origins, d.ticking = make(map[uint64]origin), false
 	d.newMemory(d.sim.cfg.KVReserve, d.sim.key.at)
 	d.sim.queue.clear(d.index)
+	d.up.free, d.down.free = time.Time{}, time.Time{}
 	aborted := d.copying
 	d.copying = nil
 	for _, c := range aborted {

@@ -11,8 +11,11 @@
 //	core/planner              when a deployment is scaled, or put to sleep
 //	core/device, core/hbm,    what is in the memory of a device, how KV memory is divided, and which weights
 //	core/residency            stay on the device
-//	core/hostcache            which images of weights are in host memory
+//	core/hostcache            which images of weights and adapters are in host memory
 //	core/loadsource           where weights are loaded from
+//	core/lora                 which adapters are on a device
+//	core/offload, core/tier   which KV blocks are copied to the tiers of a node, and which ones these keep
+//	core/restore              which KV blocks are restored instead of being computed
 //	core/session, core/wake   which requests wait for a replica, and where a sequence goes on that lost its own
 //	core/quarantine           when a device that failed is used again
 //
@@ -27,15 +30,27 @@
 // ones for single steps (batch.Scheduler.RunSteady). The reports of such a replica to the router are made
 // when the router needs them, each with the state that the replica had at its time; a report that a later
 // one replaces before it is read is left out. Config.StepByStep turns this off. TestStepsAtOnce checks that
-// the record and the result are the same either way.
+// the record and the result are the same either way. A replica that takes adapters or whose node has tiers has
+// no steady steps: after each one, adapters may be loaded and blocks offloaded.
+//
+// # Copies
+//
+// Weights are copied as streams that share the disk and the network of a node and the link of a device equally
+// (copies.go); a copy is as fast as the slowest of its shares. Adapters and KV blocks are small, and are copied one
+// after another over links: from and to the host memory of a device, and from and to the disk of a node (link.go).
+// When such a copy ends is known when it begins. The link of a device and the disk of a node are in both models, so
+// weights on the one hand, and adapters and KV blocks on the other, do not delay each other. They share the host
+// cache.
 //
 // # Lives of replicas
 //
 // A scenario begins with its replicas in place: the cluster runs for a minute before, in which loads take no time.
-// After that a start of a replica takes as long as its weights, its KV memory and engine, and its graphs. Loads
-// at the same time share the disk and the network of a node and the link of a device equally (copies.go); a copy is
-// as fast as the slowest of its shares. An image in the host cache is filled by the loads that pass through it, and
-// by weights that are parked.
+// After that a start of a replica takes as long as its weights, its KV memory and engine, and its graphs. An
+// image in the host cache is filled by the loads that pass through it, and by weights that are parked.
+//
+// A replica that starts has no adapters on its device, and uses what the KV tiers of its node have. When it ends or
+// crashes, its adapters are gone, and so is what it was copying to and from tiers; what it had locked there is free
+// at once.
 //
 // The actors repeat much each second, so that lost messages do no harm. Here none is lost, and what would change
 // nothing is left out: ticks of a deployment that has what it wants and of which nothing was heard for a while,
@@ -44,16 +59,17 @@
 //
 // # Faults
 //
-//	node     its devices, host cache and replicas are gone, and its disk is kept. Its sessions notice the
-//	         silence by themselves, the router after 1 s, and the deployments after 1.2 s, which is the
-//	         lease of a member. It comes back as another process.
+//	node     its devices, host cache, KV tiers and replicas are gone, and its disk is kept otherwise. (A node
+//	         finds the KV blocks on its disk again; here they are lost.) Its sessions notice the silence by
+//	         themselves, the router after 1 s, and the deployments after 1.2 s, which is the lease of a
+//	         member. It comes back as another process.
 //	device   its memory is lost and its replicas crash. core/quarantine tests it when it responds again.
 //	replica  it crashes: its weights stay, its KV blocks are lost, and its engine starts again.
 //	hang     a step takes longer. core/replica notices that, and its deployment replaces it in the end. The
 //	         steps of a replica that has such a fault are watched, and run one by one.
 //
 // A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
-// computed again, but for the blocks that another replica has.
+// computed again, but for the blocks that another replica or a tier has.
 //
 // # Results
 //
@@ -70,8 +86,9 @@
 //
 // Messages take no time and are not lost. All requests come in at one router, which is never lost, nor are the
 // leaders of the deployments and the planner. Operators do nothing: switches by command (core/switching), preemption
-// of replicas and levels of single ones are not simulated, nor are migration, KV tiers, adapters and broken links.
-// A replica that drains finishes its sequences, or they are computed again elsewhere. Weights are right, so there
-// are no canaries. Replicas send announcements on a timer of their own only if an earlier one had no room for all
-// changes; the actors send one every 300 ms.
+// of replicas and levels of single ones are not simulated, nor are migration, KV blocks of other nodes and broken
+// links. A replica that drains finishes its sequences, or they are computed again elsewhere. Weights are right, so
+// there are no canaries. The pages for adapters do not change, and a step takes no longer because of its adapters.
+// Replicas send announcements on a timer of their own only if an earlier one had no room for all changes; the actors
+// send one every 300 ms.
 package simulate

@@ -13,7 +13,7 @@ const (
 	retryTimer // of a replica that starts
 	watchTimer // of a replica whose steps are watched
 	copyEnds   // the first of all copies of weights
-	delayed    // what a shell does after a time
+	delayed    // what a shell does after a time: see agenda
 	faultBegins
 	arrival
 )
@@ -21,15 +21,15 @@ const (
 // handler handles the events of an index of the queue.
 type handler interface{ handle(key) }
 
-// delay is something to do once, later. It has its index until then.
-type delay struct {
+// fault is a fault of the scenario. It has its index until it begins.
+type fault struct {
+	Fault
 	sim *simulation
-	do  func()
 }
 
-func (d *delay) handle(k key) {
-	d.sim.free = append(d.sim.free, k.index)
-	d.do()
+func (f *fault) handle(k key) {
+	f.sim.freeIndex(k.index)
+	f.sim.fail(f.Fault)
 }
 
 // register returns the index of a handler in the queue.
@@ -43,17 +43,6 @@ func (s *simulation) register(h handler) int {
 	s.handlers = append(s.handlers, h)
 	s.queue.at = append(s.queue.at, -1)
 	return len(s.handlers) - 1
-}
-
-// after does something after a time.
-func (s *simulation) after(d time.Duration, do func()) {
-	s.at(key{at: s.key.at.Add(d), kind: delayed}, do)
-}
-
-// at does something at a time.
-func (s *simulation) at(k key, do func()) {
-	k.index = s.register(&delay{s, do})
-	s.queue.set(k)
 }
 
 // key orders events: by time, kind and index. The order does not depend on when an event was planned.

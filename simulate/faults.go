@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"troupe/core/health"
-	"troupe/core/hostcache"
 	"troupe/core/loadsource"
 	"troupe/core/quarantine"
 	core "troupe/core/replica"
@@ -24,7 +23,7 @@ const (
 // planFaults plans the faults of the scenario.
 func (s *simulation) planFaults() {
 	for _, f := range s.cfg.Faults {
-		s.at(key{at: epoch.Add(f.At), kind: faultBegins}, func() { s.fail(f) })
+		s.queue.set(key{epoch.Add(f.At), faultBegins, s.register(&fault{f, s})})
 	}
 }
 
@@ -141,8 +140,8 @@ func (d *device) tellDeployments() {
 	}
 }
 
-// fail loses the node with its memory. Its disk is kept. The sessions and the router notice that it is silent,
-// and then the deployments that it is gone.
+// fail loses the node with its memory and its KV tiers. Its disk is kept otherwise. The sessions and the router notice
+// that it is silent, and then the deployments that it is gone.
 func (n *node) fail(back time.Duration) {
 	s, now := n.sim, n.sim.key.at
 	if n.lost {
@@ -152,10 +151,15 @@ func (n *node) fail(back time.Duration) {
 	n.lost, n.seen = true, now
 	n.life++
 	life := n.life
+	for _, t := range n.tiers {
+		t.lost = true
+	}
 	for _, d := range n.devices {
 		d.lose()
 	}
-	n.cache, n.speeds = hostcache.New(n.HostCache), loadsource.Speeds{}
+	n.cache, n.speeds = newHostImages(n.HostCache), loadsource.Speeds{}
+	n.read.free, n.write.free = time.Time{}, time.Time{}
+	n.tiers = s.newTiers(n)
 	s.after(nodeGoneAfter, func() {
 		if n.lost && n.life == life {
 			n.gone = true

@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/deployment"
 	memory "troupe/core/device"
+	"troupe/core/lora"
 )
 
 // life has what was counted of the lives of a deployment's replicas.
@@ -31,6 +32,8 @@ func (c *counted) add(took time.Duration) { c.n, c.took = c.n+1, c.took+took }
 type totals struct {
 	computed, cached, preemptions, steps uint64
 	busy                                 time.Duration
+	adapters                             lora.Stats
+	tiers                                tierTotals
 }
 
 // holding is the time for which replicas hold a device.
@@ -139,4 +142,6 @@ func (t *totals) add(r *replica) {
 	t.preemptions += s.Totals.Preemptions
 	t.steps += s.Steps
 	t.busy += s.Totals.Use.Steps
+	t.addPool(r.pool)
+	t.addTiers(r.tiering)
 }

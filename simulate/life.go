@@ -49,7 +49,7 @@ func (r *replica) newMachine() {
 		Name: r.name, Model: m.Name, Incarnation: r.incarnation, BlockTokens: m.BlockTokens, LeastBlocks: m.KVBlocks,
 		MaxSequences: m.MaxSequences, MaxWaiting: m.MaxWaiting, StepTokens: m.StepTokens, Router: true,
 		Revision: m.digest(), Standby: r.spec.Standby, Weight: turns.Weight(turns.Class(m.Class)),
-		Watch: r.sim.watchOf(r.name),
+		Watch: r.sim.watchOf(r.name), MaxAdapters: m.Adapters.max(),
 	})
 }
 
@@ -62,10 +62,22 @@ func (r *replica) restart() {
 	r.model.retire(r)
 	r.reportAt, r.announceAt, r.retryAt, r.watchAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	r.stepEnd, r.hangs, r.failure, r.told = time.Time{}, 0, nil, told{}
+	r.closeParts()
 	s.record.endRun(r)
 	d.leaveTurns(r)
 	r.newMachine()
 	r.perform(r.machine.Start(s.key.at), s.key.at)
+}
+
+// closeParts ends the adapters of the replica, and its exchange of blocks with tiers.
+func (r *replica) closeParts() {
+	if r.pool != nil {
+		r.pool.close()
+	}
+	if r.tiering != nil {
+		r.tiering.close()
+	}
+	r.pool, r.tiering, r.aborted = nil, nil, nil
 }
 
 // halt brings the replica and the counts of its sequences up to date before it ends.
@@ -211,6 +223,7 @@ func (r *replica) end() {
 	s.freeIndex(r.index)
 	s.record.endRun(r)
 	r.model.retire(r)
+	r.closeParts()
 	r.model.replicas, d.replicas = remove(r.model.replicas, r), remove(d.replicas, r)
 }
 

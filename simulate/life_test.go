@@ -71,6 +71,10 @@ func TestLivesAtOnce(t *testing.T) {
 		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 60).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 15000).Draw(t, "gap"))*time.Millisecond, models...)
+		if rapid.Bool().Draw(t, "parts") {
+			drawParts(t, &cfg)
+			name(cfg, all)
+		}
 		if err := cfg.Check(); err != nil {
 			t.Skip(err)
 		}

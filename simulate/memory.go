@@ -158,7 +158,7 @@ func (d *device) opened(e memory.Open) memory.Model {
 	size := m.size()
 	model := memory.Model{Lease: e.Spec.Lease, Copy: e.Copy, Handle: e.Spec.Lease, Owner: e.Owner, Size: size,
 		Blocks: e.Blocks, BlockBytes: size.BlockBytes, Weights: m.digest(), Revision: m.digest(), Deploy: e.Spec.Deploy,
-		ContextTokens: m.ContextTokens}
+		ContextTokens: m.ContextTokens, AdapterPages: e.Spec.AdapterPages, AdapterMin: e.Spec.AdapterPages}
 	if from, known := d.origins[e.Copy]; known {
 		model.From, model.FromWhy = from.source, from.why
 	}
@@ -208,8 +208,9 @@ func (d *device) location() deployment.Location {
 
 // size returns the memory of a replica as its device sees it.
 func (m *model) size() memory.Size {
-	return memory.Size{Need: m.need(), Weights: m.WeightBytes, BlockBytes: int64(m.BlockTokens) * m.KVTokenBytes,
-		MaxBlocks: m.kvSize().Max()}
+	need := m.need()
+	need.Fixed -= m.Adapters.bytes()
+	return memory.Size{Need: need, Weights: m.WeightBytes, BlockBytes: m.blockSize(), MaxBlocks: m.kvSize().Max()}
 }
 
 // kvSize returns the parameters of the number of KV blocks.
@@ -221,13 +222,13 @@ func (m *model) kvSize() units.KVSize {
 // need returns the memory of a replica.
 func (m *model) need() hbm.Need {
 	size := m.kvSize()
-	return hbm.Need{Fixed: pages(m.WeightBytes), Min: m.blockBytes(size.Min()), MinAlone: m.blockBytes(size.MinAlone()),
-		Max: m.blockBytes(size.Max())}
+	return hbm.Need{Fixed: pages(m.WeightBytes) + m.Adapters.bytes(), Min: m.blockBytes(size.Min()),
+		MinAlone: m.blockBytes(size.MinAlone()), Max: m.blockBytes(size.Max())}
 }
 
 // blockBytes returns the memory of a number of KV blocks.
 func (m *model) blockBytes(blocks int) int64 {
-	return pages(int64(blocks) * int64(m.BlockTokens) * m.KVTokenBytes)
+	return pages(int64(blocks) * m.blockSize())
 }
 
 func pages(bytes int64) int64 { return (bytes + hbm.PageBytes - 1) / hbm.PageBytes * hbm.PageBytes }

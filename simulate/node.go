@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"troupe/core/deployment"
-	"troupe/core/hostcache"
 	"troupe/core/loadsource"
 )
 
-// node has what the devices of a node share. Its memory is gone when it is lost; its disk is kept.
+// node has what the devices of a node share. Its memory and its KV tiers are gone when it is lost; its disk is kept
+// otherwise.
 type node struct {
 	Node
 	sim     *simulation
@@ -19,8 +19,10 @@ type node struct {
 	seen    time.Time // the last time that it was
 	devices []*device
 
-	disk, network *pipe
-	cache         *hostcache.Machine
+	disk, network *pipe // for weights
+	read, write   link  // of its disk, for adapters and KV blocks
+	cache         *hostImages
+	tiers         []*kvTier // the fastest first
 	speeds        loadsource.Speeds
 }
 
@@ -38,7 +40,8 @@ func (s *simulation) addNodes() {
 			}
 			n.Node = n.Node.withDefaults()
 			n.disk, n.network = &pipe{bandwidth: n.Disk}, &pipe{bandwidth: n.Network}
-			n.cache = hostcache.New(n.HostCache)
+			n.read, n.write = link{Link: n.DiskRead, sim: s}, link{Link: n.DiskWrite, sim: s}
+			n.cache, n.tiers = newHostImages(n.HostCache), s.newTiers(n)
 			s.nodes[d.Node] = n
 			s.nodeOrder = append(s.nodeOrder, n)
 		}

@@ -51,6 +51,9 @@ type replica struct {
 	hangs      time.Duration // added to the next step
 	load       reported      // as last reported
 	sampled    []uint32
+	pool       *adapterPool // nil: it takes no adapters
+	tiering    *tiering     // nil: its node has no tiers
+	aborted    *abort       // of the step in flight; nil: it is not
 	changed    bool
 }
 
@@ -61,6 +64,11 @@ func (r *replica) handle(k key) {
 		r.sync(k)
 		r.sim.series.stepsEnded(r, k.at)
 		r.stepEnd, r.ends = time.Time{}, nil
+		if a := r.aborted; a != nil {
+			r.sim.record.abort(k.at, r, a)
+			r.perform(r.machine.StepAborted(r.step.Step, a.entry, a.why, k.at), k.at)
+			return
+		}
 		r.perform(r.machine.StepDone(r.step.Step, r.sample(), nil, k.at), k.at)
 	default:
 		r.fire(k.kind, k.at)
@@ -104,9 +112,10 @@ func (r *replica) fire(timer kind, now time.Time) {
 func (r *replica) submit(id string, q *request, waited time.Duration, now time.Time) {
 	r.touch()
 	r.perform(r.machine.Submit(&core.Submission{Request: batch.Request{
-		ID: id, Class: r.model.Class, Arrived: now, Waited: waited, Root: r.model.root, Prompt: q.tokens,
+		ID: id, Class: r.model.Class, Arrived: now, Waited: waited, Root: r.model.rootOf(q.adapter), Prompt: q.tokens,
 		Output: slices.Repeat([]uint32{q.token()}, q.emitted), MaxOutput: q.output, Client: q.client,
-	}}, now), now)
+		Adapter: keyOf(q.adapter),
+	}, Adapter: adapterOf(q.adapter)}, now), now)
 }
 
 // perform carries out the machine's effects, in order.
@@ -142,6 +151,8 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		case core.Preempted:
 			r.sim.record.preempt(now, r, e)
 		default:
+			r.performTiers(effect)
+			r.performAdapters(effect)
 			r.performLife(effect, now)
 		}
 	}
@@ -159,6 +170,10 @@ func (r *replica) setTimer(e core.SetTimer, now time.Time) {
 		r.retryAt = now.Add(e.After)
 	case core.WatchTimer:
 		r.watchAt = now.Add(e.After)
+	case core.AdapterTimer:
+		r.sim.after(e.After, r.alive(func(now time.Time) []core.Effect {
+			return r.machine.Fired(core.AdapterTimer, 0, now)
+		}))
 	}
 }
 
@@ -171,7 +186,9 @@ func (r *replica) advance(now time.Time) {
 	if !r.machine.MayPlan() {
 		return
 	}
+	r.tiering.applyRestores()
 	if r.perform(r.machine.Release(), now); r.machine.MayPlan() {
+		r.tiering.tick()
 		r.perform(r.machine.Plan(now), now)
 	}
 }
@@ -179,8 +196,11 @@ func (r *replica) advance(now time.Time) {
 func (r *replica) runStep(e core.RunStep, now time.Time) {
 	before := r.step
 	r.step, r.work = e, workOf(e.Entries)
-	r.stepEnd = now.Add(r.took(r.work) + r.hangs)
-	r.hangs = 0
+	took := r.took(r.work)
+	if r.stepEnd, r.aborted = now.Add(took), nil; r.tiering != nil {
+		r.stepEnd, r.aborted = r.tiering.pass(e.Entries, now, took)
+	}
+	r.stepEnd, r.hangs = r.stepEnd.Add(r.hangs), 0
 	r.sim.series.stepBegan(r, now)
 	r.sim.record.step(r, before, now)
 }
@@ -235,7 +255,7 @@ func (r *replica) announce(e core.Announce, now time.Time) {
 	report := router.Report{
 		Replica: route.Replica{Name: r.name, State: stateOf(s.State), Running: s.Running, Waiting: s.Waiting,
 			MaxSequences: r.model.MaxSequences, StepTokens: r.model.StepTokens, BlockTokens: r.model.BlockTokens,
-			KVBlocks: s.Blocks.Blocks, KVBlocksFree: s.Blocks.Free},
+			KVBlocks: s.Blocks.Blocks, KVBlocksFree: s.Blocks.Free, Adapters: residences(s.Adapters)},
 		Model: r.model.Name, Actor: router.Actor(r.address()), Incarnation: r.incarnation,
 		Evicted: e.Evicted, Committed: e.Committed, Snapshot: e.Snapshot,
 	}

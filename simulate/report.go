@@ -92,7 +92,15 @@ func PrintTable(to io.Writer, all []Result) error {
 		}
 	}
 	fmt.Fprintln(w)
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := part.print(to, all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // columnsOf returns the figures of the table.
@@ -125,7 +133,8 @@ func (f figure) over(all []Result, model int) string {
 func PrintCSV(to io.Writer, all []Result) error {
 	w := csv.NewWriter(to)
 	header := []string{"origin", "scenario", "seed", "seconds", "model"}
-	for _, f := range figures {
+	columns := allFigures()
+	for _, f := range columns {
 		header = append(header, f.key)
 	}
 	for _, kind := range sources {
@@ -138,7 +147,7 @@ func PrintCSV(to io.Writer, all []Result) error {
 	for _, r := range all {
 		for _, m := range r.Models {
 			row := []string{"simulated", r.Scenario, fmt.Sprint(r.Seed), number(&r.Seconds), m.Model}
-			for _, f := range figures {
+			for _, f := range columns {
 				row = append(row, number(f.of(m)))
 			}
 			for _, kind := range sources {

@@ -13,6 +13,7 @@ type request struct {
 	number         uint32
 	model          *model
 	client         string
+	adapter        string
 	tokens         []uint32 // of the prompt
 	prompt, output int      // tokens
 	at, first      time.Time

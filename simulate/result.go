@@ -34,14 +34,16 @@ type ModelResult struct {
 	TPOTP99      *float64 `json:"tpot_p99_seconds"`
 	// SLOAttainment is the share of all requests, also refused ones, that were served within the SLO.
 	SLOAttainment *float64 `json:"slo_attainment"`
-	Goodput       float64  `json:"goodput"`          // requests within the SLO per second of the simulation
-	DeviceHours   float64  `json:"device_hours"`     // while its replicas hold them; a shared one counts for each model
-	Busy          float64  `json:"busy"`             // share of these in which its steps ran
-	KVHits        *float64 `json:"kv_hits"`          // share of the tokens of admitted prompts found in KV blocks
-	Preemptions   uint64   `json:"preemptions"`      // of sequences
-	Steps         uint64   `json:"steps"`            // of its replicas
-	SLOTTFT       float64  `json:"slo_ttft_seconds"` // 0: none
-	SLOTPOT       float64  `json:"slo_tpot_seconds"` // 0: none
+	Goodput       float64  `json:"goodput"`      // requests within the SLO per second of the simulation
+	DeviceHours   float64  `json:"device_hours"` // while its replicas hold them; a shared one counts for each model
+	Busy          float64  `json:"busy"`         // share of these in which its steps ran
+	KVHits        *float64 `json:"kv_hits"`      // share of the tokens of admitted prompts found in KV blocks
+	Preemptions   uint64   `json:"preemptions"`  // of sequences
+	Steps         uint64   `json:"steps"`        // of its replicas
+	AdapterUse
+	TierUse
+	SLOTTFT float64 `json:"slo_ttft_seconds"` // 0: none
+	SLOTPOT float64 `json:"slo_tpot_seconds"` // 0: none
 
 	// Lives of its replicas, without those that served from the beginning. Times are sums.
 	Loads         []SourceResult `json:"loads"` // of weights onto a device, by source
@@ -105,6 +107,7 @@ func (m *model) result(end time.Time) ModelResult {
 		out.Busy = t.busy.Hours() / out.DeviceHours
 	}
 	out.KVHits = share(int(t.cached), int(t.computed+t.cached))
+	out.AdapterUse, out.TierUse = m.adapterUse(t.adapters), m.tierUse(t.tiers, t.computed+t.cached)
 	m.addLife(&out)
 	return out
 }

@@ -36,6 +36,7 @@ type simulation struct {
 	free     []int     // indices without a handler
 	key      key       // event being handled
 	posts    []func()  // what follows the event, in order
+	agenda   agenda
 	copies   copies
 
 	nodes     map[string]*node
@@ -188,7 +189,7 @@ func (s *simulation) arrive(r workload.Request) error {
 		return err
 	}
 	q := &request{id: id, number: uint32(s.arrived), model: m, at: s.key.at, prompt: max(1, r.Prompt),
-		output: max(1, r.Output), client: r.Client, machine: session.New(session.Config{})}
+		output: max(1, r.Output), client: r.Client, adapter: r.Adapter, machine: session.New(session.Config{})}
 	q.tokens = promptOf(r, q.number)
 	m.requests++
 	m.promptTokens += q.prompt
@@ -208,9 +209,9 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 	case m == nil:
 		return nil, fmt.Errorf("request %d is for model %q; there are deployments of %s", s.arrived-1, name,
 			strings.Join(slices.Sorted(maps.Keys(s.models)), ", "))
-	case r.Adapter != "":
-		return nil, fmt.Errorf("request %d is for adapter %q; adapters are not simulated, so take them out of the "+
-			"workload", s.arrived-1, r.Adapter)
+	case r.Adapter != "" && m.Adapters == nil:
+		return nil, fmt.Errorf("request %d is for adapter %q, and deployment %s takes none; give it adapters, with "+
+			"their sizes and pages", s.arrived-1, r.Adapter, name)
 	default:
 		return m, nil
 	}

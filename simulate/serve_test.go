@@ -129,7 +129,7 @@ func TestRefusedConfigurations(t *testing.T) {
 	}
 	for want, all := range map[string][]workload.Request{
 		`is for model "x"; there are deployments of m`: {{Model: "x"}},
-		"adapters are not simulated":                   {{Model: "m", Adapter: "a"}},
+		"deployment m takes none":                      {{Model: "m", Adapter: "a"}},
 		"sort the requests by time":                    {{At: 2}, {At: 1}},
 	} {
 		if _, err := Run(good(), of(all)); err == nil || !strings.Contains(err.Error(), want) {

@@ -47,9 +47,9 @@ func (q *request) perform(effects []session.Effect) {
 func (q *request) route(e session.AskRoute) {
 	s := q.model.sim
 	q.model.sync()
-	s.performRouter(s.router.Route(router.Request{ID: q.id, Model: q.model.Name, Prompt: q.computed(), Avoid: e.Avoid,
-		Cause: e.Cause, Session: router.Actor{ID: q.id}, Class: int(q.model.Class), Arrived: q.at, Wait: q.model.Wait,
-		Begun: e.Begun}, s.key.at))
+	s.performRouter(s.router.Route(router.Request{ID: q.id, Model: q.model.Name, Prompt: q.computed(),
+		Adapter: keyOf(q.adapter), Avoid: e.Avoid, Cause: e.Cause, Session: router.Actor{ID: q.id},
+		Class: int(q.model.Class), Arrived: q.at, Wait: q.model.Wait, Begun: e.Begun}, s.key.at))
 }
 
 func (q *request) submit(e session.Submit) {

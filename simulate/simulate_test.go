@@ -123,6 +123,7 @@ func TestStepsAtOnce(t *testing.T) {
 			}
 			cfg.Deployments = append(cfg.Deployments, d)
 		}
+		drawParts(t, &cfg)
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 40).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 4000).Draw(t, "gap"))*time.Millisecond, models...)
 		for i := range all {
@@ -130,6 +131,7 @@ func TestStepsAtOnce(t *testing.T) {
 				all[i].At = all[i].At.Truncate(grid)
 			}
 		}
+		name(cfg, all)
 		bothWays(t, cfg, all)
 	})
 }

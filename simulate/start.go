@@ -36,6 +36,7 @@ type model struct {
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int
 	ttft, tpot                       []time.Duration
+	adapterWaits                     []time.Duration
 	life
 	totals
 }
@@ -60,8 +61,9 @@ func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
 		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica),
 		located: make(map[deployment.Location]*device)}
-	s.copies = copies{sim: s}
+	s.copies, s.agenda = copies{sim: s}, agenda{sim: s}
 	s.copies.index = s.register(&s.copies)
+	s.agenda.index = s.register(&s.agenda)
 	s.record.open(cfg)
 	s.series.open(s)
 	for _, d := range cfg.Devices {

@@ -23,8 +23,10 @@ func (r *replica) performLife(effect core.Effect, now time.Time) {
 			Lease: r.name, Path: r.model.digest(), Model: r.model.Name, Started: r.incarnation,
 			BlockTokens: r.model.BlockTokens, Blocks: r.model.KVBlocks, StepTokens: r.model.StepTokens,
 			MaxSequences: r.model.MaxSequences, Revision: r.model.digest(), Deploy: r.spec.Revision.Deploy,
+			MaxAdapters: r.model.Adapters.max(), AdapterPages: r.model.Adapters.pages(),
 		}, d.health.State(), now))
 	case core.AdoptBlocks:
+		r.openTiers()
 		r.post(func(now time.Time) []core.Effect { return r.machine.Adopted(nil, now) })
 	case core.Open:
 		r.startEngine()
@@ -61,8 +63,8 @@ func (r *replica) loaded(e memory.AnswerLoad, now time.Time) {
 	m := e.Model
 	r.retryAt = time.Time{}
 	r.perform(r.machine.Loaded(core.Model{Adopted: e.Adopted, Lease: m.Lease, Handle: m.Handle, Blocks: m.Blocks,
-		BlockBytes: uint64(m.BlockBytes), ContextTokens: m.ContextTokens, RevisionDigest: m.Revision,
-		WeightsDigest: m.Weights}, now), now)
+		BlockBytes: uint64(m.BlockBytes), ContextTokens: m.ContextTokens, AdapterPages: m.AdapterPages,
+		RevisionDigest: m.Revision, WeightsDigest: m.Weights}, now), now)
 }
 
 var loadReasons = map[memory.Reason]core.Reason{memory.NotReady: core.NotReady, memory.NoMemory: core.NoMemory}

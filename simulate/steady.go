@@ -42,6 +42,9 @@ func (r *replica) planRun() {
 		return
 	}
 	n, end, work := min(r.machine.SteadySteps(), maxRun), r.stepEnd, r.work
+	if r.tiering != nil {
+		n = 0 // after each step, blocks may be offloaded
+	}
 	r.ends = append(r.endsBuf[:0], end)
 	for range n {
 		work.Context += int64(work.Decode)

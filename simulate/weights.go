@@ -100,9 +100,9 @@ type load struct {
 	from   source
 	why    string
 	began  time.Time
-	life   int                // of the memory of the device
-	cache  *hostcache.Machine // of its node
-	fills  bool               // an image in the cache
+	life   int         // of the memory of the device
+	cache  *hostImages // of its node
+	fills  bool        // an image in the cache
 	reader string
 	read   uint64 // copy that is read on another device
 	reads  int    // life of the memory of that device
@@ -129,7 +129,7 @@ func (d *device) loadWeights(e memory.LoadWeights) {
 	order, why := n.speeds.Rank(l.model.WeightBytes, candidates)
 	l.from, l.why = sources[order[0]], why
 	if l.from.Kind == loadsource.Host {
-		l.cache.Open(d.image(l.model), l.reader)
+		l.cache.perform(l.cache.Open(d.image(l.model), l.reader))
 	} else if l.cache.State(d.image(l.model)) == hostcache.Absent {
 		l.fills = d.fillImage(l.model)
 	}
@@ -156,11 +156,11 @@ func (l *load) done(ok bool) {
 	switch {
 	case l.cache != d.node.cache: // the node was lost
 	case l.from.Kind == loadsource.Host:
-		l.cache.Close(key, l.reader)
+		l.cache.perform(l.cache.Close(key, l.reader))
 	case l.fills && ok:
-		l.cache.Filled(key, key.Digest)
+		l.cache.perform(l.cache.Filled(key, key.Digest))
 	case l.fills:
-		l.cache.Failed(key, "the load ended without it")
+		l.cache.perform(l.cache.Failed(key, "the load ended without it"))
 	}
 	switch {
 	case l.life != d.life: // its memory is gone
@@ -181,8 +181,8 @@ func (l *load) done(ok bool) {
 // fillImage reserves memory for an image of weights in the host cache, and reports whether there is room.
 func (d *device) fillImage(m *model) bool {
 	effects := d.node.cache.Fill(d.image(m), m.WeightBytes, m.Level == deployment.Parked)
-	_, refused := effects[len(effects)-1].(hostcache.Refuse)
-	return !refused
+	d.node.cache.perform(effects)
+	return !refused(effects)
 }
 
 // freeWeights frees weights. Those that are to be parked are copied to the host cache before, unless it has
@@ -204,7 +204,7 @@ func (d *device) freeWeights(e memory.FreeWeights) {
 		began := s.key.at
 		done := func(ok bool) {
 			d.alive(life, func() {
-				d.node.cache.Filled(key, key.Digest)
+				d.node.cache.perform(d.node.cache.Filled(key, key.Digest))
 				if !s.starting() {
 					s.record.note(s.key.at, "park", "device", d.name(), "model", m.Name,
 						"took", s.key.at.Sub(began).String())

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -41,7 +40,6 @@ type Config struct {
 	Model string // the deployment
 	// HostCache is the actor of the copies in host memory, which all replicas of the node share; nil: none.
 	HostCache *actor.PID
-	Prefetch  int // number of adapters that may be prefetched at once, by popularity; 0: none
 	// OnLoaded is called when an adapter was copied to the device, with its key; nil: nothing is called. It must not
 	// block.
 	OnLoaded func(key string)
@@ -49,9 +47,6 @@ type Config struct {
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
-
-// prefetchInterval is the time between two searches for popular adapters to prefetch.
-const prefetchInterval = 100 * time.Millisecond
 
 // Props returns the props of a replica's adapter pool.
 func Props(cfg Config) *actor.Props {
@@ -70,17 +65,16 @@ type pool struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	store          Store
-	machine        *lora.Pool
-	known          map[string]*adapterEntry // by adapter key; adapters that were requested or are in memory
-	pins           map[string]string        // request id -> key
-	slots          map[string]*actor.PID    // key -> its slot
-	slotKeys       map[string]string        // adapter keys by id of the slot, including stopping ones
-	requestedSince bool                     // adapters were requested after the last prefetch
-	reported       lora.Stats               // last counters sent to the replica
-	hostNews       uint64                   // of the store, at the last search for copies in host memory
-	shrink         uint64                   // attempt of the last ShrinkAdapters
-	requests       uint64                   // number of the last request for pages
+	store    Store
+	machine  *lora.Pool
+	known    map[string]*adapterEntry // by adapter key; adapters that were requested or are in memory
+	pins     map[string]string        // request id -> key
+	slots    map[string]*actor.PID    // key -> its slot
+	slotKeys map[string]string        // adapter keys by id of the slot, including stopping ones
+	reported lora.Stats               // last counters sent to the replica
+	hostNews uint64                   // of the store, at the last search for copies in host memory
+	shrink   uint64                   // attempt of the last ShrinkAdapters
+	requests uint64                   // number of the last request for pages
 }
 
 // phase tells which messages the pool accepts.

@@ -33,7 +33,7 @@ func (p *pool) onStarted(ctx actor.Context) {
 	}
 	ctx.Request(ctx.Parent(), &messages.AdaptersReady{Incarnation: p.incarnation,
 		Bytes: uint64(len(store.Pages())) * hbm.PageBytes})
-	supervise.After(ctx, prefetchInterval, &prefetch{p.incarnation})
+	supervise.After(ctx, lora.TickEvery, &prefetch{p.incarnation})
 }
 
 // registerHeld registers an adapter that is in memory.
@@ -71,9 +71,8 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
-	if p.requestedSince && p.phase == serving {
-		p.requestedSince = false
-		p.perform(ctx, p.machine.Prefetch(p.Prefetch, supervise.Now(ctx))...)
+	if p.phase == serving {
+		p.perform(ctx, p.machine.Tick(supervise.Now(ctx))...)
 	}
 	if news := p.store.HostNews(); p.phase == serving && news != p.hostNews {
 		p.hostNews = news
@@ -82,11 +81,10 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if p.phase == serving && p.reported != p.machine.Stats() {
 		p.sendChanges(ctx)
 	}
-	supervise.After(ctx, prefetchInterval, msg)
+	supervise.After(ctx, lora.TickEvery, msg)
 }
 
 func (p *pool) onRequested(ctx actor.Context, msg *messages.AdapterRequested) {
-	p.requestedSince = true
 	p.know(msg.GetAdapter())
 	p.machine.Requested(msg.GetAdapter().Key(), supervise.Now(ctx))
 	p.perform(ctx)

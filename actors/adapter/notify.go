@@ -21,7 +21,7 @@ func (p *pool) notify(ctx actor.Context, keys ...string) {
 		if !p.machine.Registered(key) {
 			delete(p.known, key)
 		}
-		if now := p.location(key); now != k.reported {
+		if now := p.machine.Location(key, p.store.InHost(p.name(key))); now != k.reported {
 			k.reported = now
 			held = append(held, &messages.AdapterHeld{
 				Name: k.spec.GetName(), Revision: k.spec.GetRevision(), State: states[now.State],
@@ -32,16 +32,6 @@ func (p *pool) notify(ctx actor.Context, keys ...string) {
 	if len(held) > 0 {
 		p.sendChanges(ctx, held...)
 	}
-}
-
-// location returns the state of an adapter and the nearest tier that has it. One that is not registered
-// any longer is on disk alone, whether or not its copy in host memory is gone already.
-func (p *pool) location(key string) (l lora.Location) {
-	l.State, l.Tier = p.machine.State(key)
-	if l.Tier == lora.Disk && p.machine.Registered(key) && p.store.InHost(p.name(key)) {
-		l.Tier = lora.DRAM
-	}
-	return l
 }
 
 // sendChanges sends changed adapters and the counters to the replica.

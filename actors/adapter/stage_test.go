@@ -100,7 +100,7 @@ func (s *stage) props() *actor.Props {
 	return adapter.Props(adapter.Config{
 		GPU: s.gpu.PID, Lease: "m-0", Model: "m", HostCache: s.cache,
 		Open:     func() (adapter.Store, error) { return s.memory, nil },
-		Prefetch: 2, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return adapter.SlotProps(cfg).Configure(actor.WithReceiverMiddleware(crash(&s.crashSlot), testkit.Wire))
 		},

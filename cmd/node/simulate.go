@@ -33,9 +33,10 @@ type simulateCommand struct {
 
 func (simulateCommand) Help() string {
 	return `Runs a cluster on virtual time: the decisions are those of the product (which replica serves a request,
-which sequences run in a step, which KV blocks are shared and evicted, which replica of a device runs next), and the
-time of each step comes from a cost model. No GPU is needed. The same scenario and seed give the same results, byte for
-byte, on any number of cores. What it leaves out is in docs/howto/simulate.md.
+which sequences run in a step, which KV blocks are shared, evicted, offloaded and restored, which adapters are on a
+device, which replica of a device runs next), and the time of each step comes from a cost model. No GPU is needed. The
+same scenario and seed give the same results, byte for byte, on any number of cores. What it leaves out is in
+docs/howto/simulate.md.
 
   TTFT       time to first token
   TPOT       mean time of each further token of a request

@@ -5,6 +5,23 @@ import (
 	"time"
 )
 
+// DefaultPartBytes is the default of the least size of a part. Disks and devices copy parts of this size nearly as
+// fast as entire blocks.
+const DefaultPartBytes = 256 << 10
+
+// GateTimeout is the maximum time that one step waits for parts of copies in total. All other sequences in the step
+// wait too.
+const GateTimeout = 20 * time.Millisecond
+
+// Parts returns the number of parts in which a block is restored: runs of layers of at least
+// partBytes.
+func Parts(blockBytes, layers, partBytes int) int {
+	layers = max(layers, 1)
+	most := min(max(blockBytes/max(partBytes, 1), 1), layers)
+	each := (layers + most - 1) / most
+	return (layers + each - 1) / each
+}
+
 // OverlapEstimate is the input for deciding whether a sequence's prefill starts while its blocks
 // are still being restored. The blocks are restored in parts, each part being a run of layers.
 type OverlapEstimate struct {

@@ -56,6 +56,8 @@ type Pool struct {
 	actions []Action
 	stats   Stats
 	ignored uint64 // events that the table does not allow
+
+	requested bool // an adapter was requested since the last Tick
 }
 
 // adapter is a registered adapter.
@@ -218,6 +220,16 @@ func (p *Pool) State(id string) (State, Tier) {
 		return a.state, GPU
 	}
 	return a.state.seen(), Disk
+}
+
+// Location returns the state of an adapter, and the nearest tier that has it. inHost reports whether host memory
+// has a copy. An adapter that is not registered any longer is on disk alone, even if its copy is still there.
+func (p *Pool) Location(id string, inHost bool) (l Location) {
+	l.State, l.Tier = p.State(id)
+	if l.Tier == Disk && inHost && p.Registered(id) {
+		l.Tier = DRAM
+	}
+	return l
 }
 
 // Registered reports whether the adapter exists, even if it is being deleted.

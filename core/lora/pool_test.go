@@ -231,6 +231,39 @@ func TestPrefetch(t *testing.T) {
 	expect(t, carryOut(p)) // nothing was requested within the window
 }
 
+// TestTickPrefetchesAfterRequests checks that a tick prefetches, but not again before another request.
+func TestTickPrefetchesAfterRequests(t *testing.T) {
+	p, now := newPool(1, "a", "b"), time.Unix(1e9, 0)
+	if started := p.Tick(now); started != nil {
+		t.Errorf("%v without a request", started)
+	}
+	p.Requested("a", now)
+	if p.Tick(now); len(p.Actions()) != 1 {
+		t.Error("a was not prefetched")
+	}
+	p.Loaded("a", Disk, nil)
+	p.Requested("b", now)
+	p.Tick(now) // a was requested within the window
+	later := now.Add(p.cfg.Window)
+	if p.Pin("r", "a"); p.Tick(later) != nil || len(p.Actions()) != 0 {
+		t.Error("a tick without a request did something")
+	}
+}
+
+// TestLocation checks that a copy in host memory counts unless the adapter is on the device or unknown.
+func TestLocation(t *testing.T) {
+	p := newPool(1, "a", "b")
+	serveOne(p, "a", time.Unix(1, 0))
+	for id, want := range map[string]Location{"a": {Idle, GPU}, "b": {Absent, DRAM}, "c": {Absent, Disk}} {
+		if got := p.Location(id, true); got != want {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+	if got := p.Location("b", false); got != (Location{Absent, Disk}) {
+		t.Errorf("without a copy: %v", got)
+	}
+}
+
 // TestPrefetchEvictsOnlyLessPopular checks that a prefetch evicts no adapter that is more popular.
 func TestPrefetchEvictsOnlyLessPopular(t *testing.T) {
 	p, now := newPool(1, "there", "new"), time.Unix(1e9, 0)

@@ -36,10 +36,27 @@ func (a *adapter) comparePopularity(b *adapter) int {
 func (p *Pool) Requested(id string, now time.Time) {
 	if a, ok := p.adapters[id]; ok && a.state != Inspecting {
 		a.add(now, p.cfg.HalfLife)
+		p.requested = true
 		if a.resident() {
 			p.stats.Hits++
 		}
 	}
+}
+
+const (
+	// TickEvery is the time between two calls of Tick.
+	TickEvery = 100 * time.Millisecond
+	// PrefetchAtOnce is the number of adapters that a Tick prefetches, at most.
+	PrefetchAtOnce = 10
+)
+
+// Tick prefetches popular adapters if one was requested since the last call; see Prefetch.
+func (p *Pool) Tick(now time.Time) (started []string) {
+	if p.requested {
+		p.requested = false
+		started = p.Prefetch(PrefetchAtOnce, now)
+	}
+	return started
 }
 
 // Prefetch starts loading up to n adapters that no request holds. It takes the most popular of

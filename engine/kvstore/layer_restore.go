@@ -20,15 +20,6 @@ type LayeredBlocks interface {
 	Mark() (cuda.Event, error)
 }
 
-// Parts returns the number of parts in which a block is restored: runs of layers of at least
-// partBytes.
-func Parts(blockBytes, layers, partBytes int) int {
-	layers = max(layers, 1)
-	most := min(max(blockBytes/max(partBytes, 1), 1), layers)
-	each := (layers + most - 1) / most
-	return (layers + each - 1) / each
-}
-
 // BlockRestore is the restore of one block.
 type BlockRestore struct {
 	From int // index of its store, or RemoteSource: PutPart receives its parts

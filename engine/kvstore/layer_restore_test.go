@@ -201,27 +201,3 @@ func TestPassEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestParts(t *testing.T) {
-	for _, tc := range []struct{ block, layers, least, want int }{
-		{48 << 10, 6, 256 << 10, 1},
-		{1536 << 10, 6, 256 << 10, 6},
-		{4 << 20, 32, 256 << 10, 16},
-		{10 << 20, 80, 1 << 20, 10},
-		{10 << 20, 80, 3 << 20, 3},
-		{1 << 20, 6, 1, 6},
-		{7 << 20, 7, 2 << 20, 3},
-		{100, 0, 0, 1},
-	} {
-		if got := Parts(tc.block, tc.layers, tc.least); got != tc.want {
-			t.Errorf(
-				"%d bytes, %d layers: got %d parts of at least %d, want %d",
-				tc.block,
-				tc.layers,
-				got,
-				tc.least,
-				tc.want,
-			)
-		}
-	}
-}

@@ -8,15 +8,12 @@ import (
 	"troupe/node/query"
 )
 
-// adapterPrefetches is the number of adapters that a pool prefetches at once.
-const adapterPrefetches = 10
-
 // adapters returns the props of the adapter pool of a replica.
 func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *actor.Props {
 	return b.Instrument("adapters", adapter.Props(adapter.Config{
 		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(), Model: spec.GetModel(),
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
-		HostCache: r.HostCache.adapters(b), Prefetch: adapterPrefetches,
+		HostCache: r.HostCache.adapters(b),
 		OnLoaded: func(key string) {
 			if r.AdapterLoaded != nil {
 				r.AdapterLoaded(spec.GetModel(), key)

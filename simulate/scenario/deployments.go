@@ -31,7 +31,7 @@ func (s *Scenario) deployments(f *File) error {
 		if err != nil {
 			return err
 		}
-		if err := s.addModel(f, &out, model); err != nil {
+		if err := s.addModel(f, &out, model, at, d); err != nil {
 			return err
 		}
 		s.Config.Deployments = append(s.Config.Deployments, out)
@@ -91,8 +91,9 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 	return out, nil
 }
 
-// addModel adds the sizes of a model, and the times of its steps on each kind of device.
-func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int) error {
+// addModel adds the sizes of a model and of its adapters, and the times of its steps on each kind of device. The
+// deployment is at path.
+func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path string, given Deployment) error {
 	m, at := f.Models[model], fmt.Sprintf("models[%d]", model)
 	facts, err := s.factsOf(f, at, m)
 	if err != nil {
@@ -103,7 +104,11 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int) error {
 		return err
 	}
 	d.WeightBytes, d.KVTokenBytes = m.Facts.WeightBytes(), m.Facts.KVTokenBytes()
+	d.Layers = m.Facts.Layers
 	d.ContextTokens = m.Facts.ContextTokens
+	if d.Adapters, err = s.adapters(f, path, given, m); err != nil {
+		return err
+	}
 	d.Times = make(map[string]simulate.StepTimer)
 	for _, device := range s.Config.Devices {
 		if d.Times[device.Kind] != nil {

@@ -18,8 +18,6 @@ type File struct {
 
 	Links    any `yaml:"links"`
 	Policies any `yaml:"policies"`
-	Tiers    any `yaml:"tiers"`
-	Adapters any `yaml:"adapters"`
 
 	path   string
 	source []byte
@@ -29,15 +27,19 @@ type File struct {
 type Node struct {
 	Name      string   `yaml:"name"`
 	Devices   []Device `yaml:"devices"`
-	HostCache string   `yaml:"host_cache"` // host memory for images of weights; empty: none
+	HostCache string   `yaml:"host_cache"` // for images of weights and adapters; empty: none
+	// DiskRead and DiskWrite are bandwidths per second. Without them, copies of adapters and KV blocks take no time.
+	DiskRead  string `yaml:"disk_read"`
+	DiskWrite string `yaml:"disk_write"`
+	Tiers     Tiers  `yaml:"tiers"`
 }
 
 // Loads are the costs of loads of weights and of starts of replicas. Those that are missing are those of the
 // device's profile, or the defaults of package simulate. Bandwidths are in bytes per second, such as 2GB.
 type Loads struct {
-	Disk    string `yaml:"disk"`    // of a node, from the folders of models
+	Disk    string `yaml:"disk"`    // of a node, from the folders of models; empty: its disk_read
 	Network string `yaml:"network"` // of a node
-	Link    string `yaml:"link"`    // of a device, from and to host memory
+	Link    string `yaml:"link"`    // of a device, from and to host memory; empty: its link
 	Peer    string `yaml:"peer"`    // of a device, from and to others of the node
 	Open    *Time  `yaml:"open"`    // of KV memory and an engine
 	Capture *Time  `yaml:"capture"` // of the graphs
@@ -59,6 +61,10 @@ type Device struct {
 	Kind   string `yaml:"kind"`   // a profile that ships, a file with one, or any name
 	Count  int    `yaml:"count"`  // 0: one
 	Memory string `yaml:"memory"` // empty: that of the profile
+	// Link is the bandwidth from host memory and to it, per second. Without it, it is that of the profile; without
+	// either, copies of adapters and KV blocks take no time but the Latency.
+	Link    string `yaml:"link"`
+	Latency Time   `yaml:"latency"`
 }
 
 // Model is a model by its folder, or by its facts. With both, facts that are not 0 are used instead of
@@ -74,22 +80,23 @@ type Model struct {
 
 // Deployment is a deployment, with the keys of a node's configuration.
 type Deployment struct {
-	Name         string   `yaml:"name"`
-	Model        string   `yaml:"model"` // empty: that of the same name
-	Replicas     *int     `yaml:"replicas"`
-	MinReplicas  *int     `yaml:"min_replicas"`
-	MaxReplicas  *int     `yaml:"max_replicas"`
-	IdleAfter    Time     `yaml:"idle_after"`
-	Level        string   `yaml:"level"`   // active, standby or parked
-	Wait         bool     `yaml:"wait"`    // its requests wait even if no device has room
-	Devices      []string `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
-	Priority     string   `yaml:"priority"`
-	MaxSequences *int     `yaml:"max_sequences"`
-	MaxWaiting   *int     `yaml:"max_waiting"`
-	StepTokens   *int     `yaml:"step_tokens"`
-	BlockTokens  *int     `yaml:"block_tokens"`
-	KVBlocks     *int     `yaml:"kv_blocks"`
-	SLO          SLO      `yaml:"slo"`
+	Name         string    `yaml:"name"`
+	Model        string    `yaml:"model"` // empty: that of the same name
+	Replicas     *int      `yaml:"replicas"`
+	MinReplicas  *int      `yaml:"min_replicas"`
+	MaxReplicas  *int      `yaml:"max_replicas"`
+	IdleAfter    Time      `yaml:"idle_after"`
+	Level        string    `yaml:"level"`   // active, standby or parked
+	Wait         bool      `yaml:"wait"`    // its requests wait even if no device has room
+	Devices      []string  `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
+	Priority     string    `yaml:"priority"`
+	MaxSequences *int      `yaml:"max_sequences"`
+	MaxWaiting   *int      `yaml:"max_waiting"`
+	StepTokens   *int      `yaml:"step_tokens"`
+	BlockTokens  *int      `yaml:"block_tokens"`
+	KVBlocks     *int      `yaml:"kv_blocks"`
+	SLO          SLO       `yaml:"slo"`
+	Adapters     *Adapters `yaml:"adapters"` // nil: it takes none
 }
 
 // SLO has the times within which requests are to be served.
@@ -112,6 +119,7 @@ type Load struct {
 	Prompt       Lengths       `yaml:"prompt"`
 	Output       Lengths       `yaml:"output"`
 	Conversation *Conversation `yaml:"conversation"`
+	Adapters     Names         `yaml:"adapters"` // without any, the requests have none
 }
 
 // Diurnal is a rate that changes over the day.

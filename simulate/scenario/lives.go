@@ -97,30 +97,28 @@ func (s *Scenario) names(replica string) bool {
 	})
 }
 
-// node reads what the devices of a node share.
-func (f *File) node(at string, n Node) (out simulate.Node, err error) {
-	out.Name = n.Name
+// loads reads what loads of weights cost on a node.
+func (f *File) loads(n *simulate.Node) error {
 	for _, size := range []struct {
 		path, is string
-		to       func(int64)
+		to       *float64
 	}{
-		{at + ".host_cache", n.HostCache, func(v int64) { out.HostCache = v }},
-		{"loads.disk", f.Loads.Disk, func(v int64) { out.Disk = float64(v) }},
-		{"loads.network", f.Loads.Network, func(v int64) { out.Network = float64(v) }},
-		{"loads.link", f.Loads.Link, func(int64) {}},
-		{"loads.peer", f.Loads.Peer, func(int64) {}},
+		{"loads.disk", f.Loads.Disk, &n.Disk}, {"loads.network", f.Loads.Network, &n.Network},
+		{"loads.link", f.Loads.Link, nil}, {"loads.peer", f.Loads.Peer, nil},
 	} {
 		if size.is == "" {
 			continue
 		}
 		v, err := units.ParseBytes(size.is)
 		if err != nil || v == 0 {
-			return out, f.wrong(size.path, "is %q; write a size such as 2GB, or for a bandwidth that of a second",
-				size.is)
+			return f.wrong(size.path, "is %q; write a size such as 2GB, or for a bandwidth that of a second", size.is)
 		}
-		size.to(v)
+		if size.to != nil {
+			*size.to = float64(v)
+		}
 	}
-	return out, nil
+	n.Disk = cmp.Or(n.Disk, n.DiskRead.BytesPerSecond)
+	return nil
 }
 
 // costsOf returns the costs of loads and starts on a device: those in the scenario, else those of its profile. It
@@ -135,7 +133,7 @@ func (f *File) costsOf(d Device, n *simulate.Node) simulate.DeviceCosts {
 	for _, given := range []struct {
 		is string
 		to *float64
-	}{{f.Loads.Link, &costs.Link}, {f.Loads.Peer, &costs.Peer}} {
+	}{{cmp.Or(f.Loads.Link, d.Link), &costs.Link}, {f.Loads.Peer, &costs.Peer}} {
 		if v, err := units.ParseBytes(given.is); err == nil && v > 0 {
 			*given.to = float64(v)
 		}

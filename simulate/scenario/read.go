@@ -97,8 +97,7 @@ func (s *Scenario) base(f *File) error {
 		name string
 		is   any
 	}{
-		{"links", f.Links}, {"policies", f.Policies}, {"tiers", f.Tiers},
-		{"adapters", f.Adapters},
+		{"links", f.Links}, {"policies", f.Policies},
 	} {
 		if key.is != nil {
 			return f.wrong(key.name, "are not simulated yet; remove this section")
@@ -144,13 +143,18 @@ func (s *Scenario) devices(f *File) error {
 			if err != nil {
 				return err
 			}
+			up, err := f.hostLink(at, d)
+			if err != nil {
+				return err
+			}
 			if d.Count < 0 || d.Count > 1<<16 {
 				return f.wrong(at+".count", "is %d; write how many equal devices the node has", d.Count)
 			}
 			costs := f.costsOf(d, &node)
 			for range max(1, d.Count) {
 				s.Config.Devices = append(s.Config.Devices, simulate.Device{Node: n.Name,
-					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory, Costs: costs})
+					Name: fmt.Sprint("gpu-", number), Kind: d.Kind, Memory: memory, Costs: costs,
+					Up: up, Down: up})
 				number++
 			}
 		}

@@ -126,7 +126,9 @@ func (s *Scenario) generator(l Load) workload.Load {
 	load := workload.Load{Length: s.file.Duration.Duration, Rate: l.Rate, CV: l.CV,
 		Diurnal: workload.Diurnal{Period: l.Diurnal.Period.Duration, Depth: l.Diurnal.Depth,
 			Peak: l.Diurnal.Peak.Duration},
-		Prompt: l.Prompt.distribution(), Output: l.Output.distribution()}
+		Prompt: l.Prompt.distribution(), Output: l.Output.distribution(),
+		Adapters: workload.Names{List: l.Adapters.List, Name: "adapter", Count: l.Adapters.Count,
+			Zipf: l.Adapters.Zipf}}
 	for _, spike := range l.Spikes {
 		load.Spikes = append(load.Spikes, workload.Spike{At: spike.At.Duration, Length: spike.Length.Duration,
 			Factor: spike.Factor})

@@ -174,7 +174,7 @@ func overlap(
 		_, err := e.Step(context.Background(), []engine.Sequence{s})
 		return err
 	}
-	parts := kvstore.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
+	parts := kv.Parts(blocks.BlockBytes(), blocks.Layers(), kv.DefaultPartBytes)
 	newRestore := func(parts int) *kvstore.LayerRestore {
 		all := make([]kvstore.BlockRestore, many)
 		for i, w := range ways {

@@ -94,7 +94,7 @@ func TestRestoreOverlapFaults(t *testing.T) {
 // at the end of a restore. No sequence must be lost or computed wrong, and nothing must leak.
 func TestRestoreOverlapCrashes(t *testing.T) {
 	// hold delays the last layer of the last block until a step waits for it, for less than
-	// gateTimeout.
+	// kv.GateTimeout.
 	hold := func(r *tierCluster) {
 		r.store.set(func(_ context.Context, b, l int) error {
 			if l == modelLayers-1 && b == restorable-1 {

@@ -9,10 +9,6 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// gateTimeout is the maximum time that one step waits for parts of copies in total. All other
-// sequences in the step wait too.
-const gateTimeout = 20 * time.Millisecond
-
 // timedGate is a gate whose timeout covers all its passes together.
 type timedGate struct {
 	layers  *kvstore.LayerRestore

@@ -123,6 +123,6 @@ func (c *copier) newRestore(ctx actor.Context, l *lookup, msg *messages.CopyFoun
 			Elapsed: durationpb.New(runtime.Now().Sub(began))})
 	})
 	parts = r.layers.Parts()
-	c.Gate(l.number, &timedGate{layers: r.layers, runtime: runtime, left: gateTimeout})
+	c.Gate(l.number, &timedGate{layers: r.layers, runtime: runtime, left: kv.GateTimeout})
 	return r
 }

@@ -42,10 +42,6 @@ type Tier struct {
 	Store kvstore.Store
 }
 
-// defaultPartBytes is the default of Tiers.PartBytes. Disks and devices copy parts of this size
-// nearly as fast as entire blocks.
-const defaultPartBytes = 256 << 10
-
 // CopierSpec is the configuration of the copier that depends on its replica.
 type CopierSpec struct {
 	Handle string // of the lease

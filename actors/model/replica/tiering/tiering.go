@@ -9,7 +9,6 @@ import (
 	"troupe/core/kv"
 	"troupe/core/restore"
 	"troupe/engine"
-	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -77,7 +76,7 @@ func (t *Tiering) openTiers(ctx actor.Context) {
 		return
 	}
 	l := &kvTiers{Tiers: tiers, prefetches: make(map[uint64]*restoreCommand)}
-	l.PartBytes = cmp.Or(l.PartBytes, defaultPartBytes)
+	l.PartBytes = cmp.Or(l.PartBytes, kv.DefaultPartBytes)
 	down, err := t.OpenBlocks()
 	if err != nil {
 		panic(err)
@@ -96,7 +95,7 @@ func (t *Tiering) openRestores(ctx actor.Context) {
 	l, first := t.kvTiers, t.Incarnation<<32
 	l.restores = restore.New(restore.Config{Tiers: l.names(), Policy: l.Restore, BlockBytes: int64(l.down.BlockBytes()),
 		BlockTokens: t.Machine.Pool().BlockTokens(), StepTokens: int(t.Spec.GetStepTokens()), Number: first,
-		Parts: kvstore.Parts(l.down.BlockBytes(), l.down.Layers(), l.PartBytes)})
+		Parts: kv.Parts(l.down.BlockBytes(), l.down.Layers(), l.PartBytes)})
 	l.copierLife = first
 	pid, err := ctx.SpawnNamed(t.Copier(CopierSpec{t.Machine.Model().Handle, first, t.gates.Put}), "copier")
 	if err != nil {
