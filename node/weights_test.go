@@ -31,7 +31,7 @@ func TestDropFreesWeights(t *testing.T) {
 	scale(`{"name": "kjv", "replicas": 0}`, 0)
 	waitFor(t, "weights without a user", func() bool {
 		all := weights()
-		return len(all) == 1 && all[0].GetLevel() == standby
+		return len(all) == 1 && all[0].GetLevel() == standby && len(all[0].GetUsers()) == 0
 	})
 	tree := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"format": "text"}`).GetText()
 	if !regexp.MustCompile(`(?m)├─ weights-\d+ +weights kjv +standby, [\d.]+ MiB$`).MatchString(tree) {
