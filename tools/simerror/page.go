@@ -19,25 +19,26 @@ func (m *measurement) page() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# The simulator's error
 
-`+"`make sim-error`"+` measured this page on %s, with %d cores (%s/%s), load average %s before, in %v.
+`+"`make sim-error`"+` measured this page on %s, with %d cores (%s/%s), in %v. The load
+average was %s before.
 
 Three nodes ran as processes of one machine, with one software device of one core each, and were recorded while they
 served two workloads of the model that ships, at real time. Workload A ran on one device, workload B on two. B has other
 arrivals and lengths, and more shared prefixes. Requests came in at nodes whose devices were idle.
 
-- **calibrated**: simulated with the costs that `+"`troupe calibrate`"+` measured before, as `+
-		"`troupe simulate --recording`"+` does.
-- **fitted**: the same costs times %.3f, and %.2f ms outside of steps for each request. These two figures make the TPOT
-  P50 and the TTFT P50 of workload A right, and are used for B as they are. So the errors of A show what the fit leaves,
-  and those of B are the error of the simulator.
+- **calibrated**: simulated with the costs that `+"`troupe calibrate`"+` measured before, as
+  `+"`troupe simulate --recording`"+` does.
+- **fitted**: the same costs times %.3f, and %.2f ms outside of steps for each request. These two figures make the
+  TPOT P50 and the TTFT P50 of workload A right, and are used for B as they are. So the errors of A show what the fit
+  leaves, and those of B are the error of the simulator.
 
 Devices share the cores of the machine: beside another busy device, a step took %.2f times as long. For B the costs are
 raised by the share of time in which the other device was busy: %.3f times.
 
 **The worst error of workload B, fitted, is %s: %s.**
 
-`, m.began.UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, m.load,
-		time.Since(m.began).Round(time.Second), m.factor, 1e3*m.outside, m.slowdown(), m.b.sharing, worst.Name,
+`, m.began.UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+		time.Since(m.began).Round(time.Second), m.load, m.factor, 1e3*m.outside, m.slowdown(), m.b.sharing, worst.Name,
 		worst.ErrorText())
 	for _, w := range []struct {
 		title string
