@@ -25,6 +25,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type AssignmentProgress int32
+
+const (
+	AssignmentProgress_ASSIGNMENT_PROGRESS_UNSPECIFIED AssignmentProgress = 0
+	AssignmentProgress_ASSIGNMENT_PROGRESS_ASSIGNED    AssignmentProgress = 1 // not begun
+	AssignmentProgress_ASSIGNMENT_PROGRESS_STARTING    AssignmentProgress = 2 // it loads
+	AssignmentProgress_ASSIGNMENT_PROGRESS_UP          AssignmentProgress = 3 // it serves, or is on standby
+	AssignmentProgress_ASSIGNMENT_PROGRESS_LEAVING     AssignmentProgress = 4 // it finishes its sequences, or its memory is being freed
+)
+
+// Enum value maps for AssignmentProgress.
+var (
+	AssignmentProgress_name = map[int32]string{
+		0: "ASSIGNMENT_PROGRESS_UNSPECIFIED",
+		1: "ASSIGNMENT_PROGRESS_ASSIGNED",
+		2: "ASSIGNMENT_PROGRESS_STARTING",
+		3: "ASSIGNMENT_PROGRESS_UP",
+		4: "ASSIGNMENT_PROGRESS_LEAVING",
+	}
+	AssignmentProgress_value = map[string]int32{
+		"ASSIGNMENT_PROGRESS_UNSPECIFIED": 0,
+		"ASSIGNMENT_PROGRESS_ASSIGNED":    1,
+		"ASSIGNMENT_PROGRESS_STARTING":    2,
+		"ASSIGNMENT_PROGRESS_UP":          3,
+		"ASSIGNMENT_PROGRESS_LEAVING":     4,
+	}
+)
+
+func (x AssignmentProgress) Enum() *AssignmentProgress {
+	p := new(AssignmentProgress)
+	*p = x
+	return p
+}
+
+func (x AssignmentProgress) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AssignmentProgress) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+}
+
+func (AssignmentProgress) Type() protoreflect.EnumType {
+	return &file_messages_deployment_proto_enumTypes[0]
+}
+
+func (x AssignmentProgress) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AssignmentProgress.Descriptor instead.
+func (AssignmentProgress) EnumDescriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+}
+
 type PreemptionPhase int32
 
 const (
@@ -70,11 +125,11 @@ func (x PreemptionPhase) String() string {
 }
 
 func (PreemptionPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+	return file_messages_deployment_proto_enumTypes[1].Descriptor()
 }
 
 func (PreemptionPhase) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[0]
+	return &file_messages_deployment_proto_enumTypes[1]
 }
 
 func (x PreemptionPhase) Number() protoreflect.EnumNumber {
@@ -83,7 +138,7 @@ func (x PreemptionPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PreemptionPhase.Descriptor instead.
 func (PreemptionPhase) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
 }
 
 type DeploymentState int32
@@ -143,11 +198,11 @@ func (x DeploymentState) String() string {
 }
 
 func (DeploymentState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[1].Descriptor()
+	return file_messages_deployment_proto_enumTypes[2].Descriptor()
 }
 
 func (DeploymentState) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[1]
+	return &file_messages_deployment_proto_enumTypes[2]
 }
 
 func (x DeploymentState) Number() protoreflect.EnumNumber {
@@ -156,7 +211,7 @@ func (x DeploymentState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeploymentState.Descriptor instead.
 func (DeploymentState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
 }
 
 // DeploymentSpec (desired) is a deployment as the operator wants it. It is stored as JSON in the KV
@@ -202,8 +257,10 @@ type DeploymentSpec struct {
 	IdleAfter *uint32 `protobuf:"varint,23,opt,name=idle_after,json=idleAfter,proto3,oneof" json:"idle_after,omitempty"`
 	// Replicas that replicas.preempt has taken away. Each of them lowers the number of replicas by one,
 	// and the planner leaves the deployment alone, until models.scale or models.deploy sets `replicas`.
-	Preemptions   []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
-	Engine        *EngineSpec   `protobuf:"bytes,30,opt,name=engine,proto3" json:"engine,omitempty"` // default: native
+	Preemptions []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Engine      *EngineSpec   `protobuf:"bytes,30,opt,name=engine,proto3" json:"engine,omitempty"` // default: native
+	// The replicas and their devices. Only the planner sets them; absent: it has not planned yet.
+	Assignments   *Assignments `protobuf:"bytes,36,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -413,6 +470,410 @@ func (x *DeploymentSpec) GetEngine() *EngineSpec {
 	return nil
 }
 
+func (x *DeploymentSpec) GetAssignments() *Assignments {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+// Assignments (desired) are the replicas of a deployment, on the devices that the planner chose.
+type Assignments struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replicas      []*Assignment          `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"` // by name
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`        // of the planner that wrote them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assignments) Reset() {
+	*x = Assignments{}
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignments) ProtoMessage() {}
+
+func (x *Assignments) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
+func (*Assignments) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Assignments) GetReplicas() []*Assignment {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *Assignments) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+// Assignment (desired) is one replica of a deployment. The deployment starts it on its devices, and
+// stops its replicas that have none. An assignment whose start failed is not tried again: the planner
+// withdraws it, or writes it with another time.
+type Assignment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"` // its name
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Gpus          []string               `protobuf:"bytes,3,rep,name=gpus,proto3" json:"gpus,omitempty"` // of the node; one of them, unless the model is divided among devices
+	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	After         []string               `protobuf:"bytes,5,rep,name=after,proto3" json:"after,omitempty"` // replicas that have to leave before it starts
+	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`       // when it was decided
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assignment) Reset() {
+	*x = Assignment{}
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignment) ProtoMessage() {}
+
+func (x *Assignment) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
+func (*Assignment) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Assignment) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *Assignment) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Assignment) GetGpus() []string {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *Assignment) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Assignment) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Assignment) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// AssignmentStatus (report) is how far a replica of a deployment has come, whether it is assigned or not.
+type AssignmentStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Gpus          []string               `protobuf:"bytes,3,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Progress      AssignmentProgress     `protobuf:"varint,4,opt,name=progress,proto3,enum=troupe.v1.AssignmentProgress" json:"progress,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`        // of the progress
+	Failure       string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`    // why its start failed, or why it ended; empty: neither
+	Outdated      bool                   `protobuf:"varint,7,opt,name=outdated,proto3" json:"outdated,omitempty"` // it has other settings or other files than the deployment wants
+	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`              // of the assignment; absent: it has none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignmentStatus) Reset() {
+	*x = AssignmentStatus{}
+	mi := &file_messages_deployment_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignmentStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignmentStatus) ProtoMessage() {}
+
+func (x *AssignmentStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignmentStatus.ProtoReflect.Descriptor instead.
+func (*AssignmentStatus) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AssignmentStatus) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetGpus() []string {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetProgress() AssignmentProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return AssignmentProgress_ASSIGNMENT_PROGRESS_UNSPECIFIED
+}
+
+func (x *AssignmentStatus) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetOutdated() bool {
+	if x != nil {
+		return x.Outdated
+	}
+	return false
+}
+
+func (x *AssignmentStatus) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// ReplicaNeed (report) is the device memory that a replica of a deployment needs, in bytes.
+type ReplicaNeed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Weights       uint64                 `protobuf:"varint,1,opt,name=weights,proto3" json:"weights,omitempty"`                   // replicas on one device share them
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                       // without the weights
+	Min           uint64                 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`                           // for KV blocks, beside other replicas
+	MinAlone      uint64                 `protobuf:"varint,4,opt,name=min_alone,json=minAlone,proto3" json:"min_alone,omitempty"` // for KV blocks, alone on a device
+	Max           uint64                 `protobuf:"varint,5,opt,name=max,proto3" json:"max,omitempty"`                           // for KV blocks; 0: as much as there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaNeed) Reset() {
+	*x = ReplicaNeed{}
+	mi := &file_messages_deployment_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaNeed) ProtoMessage() {}
+
+func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaNeed.ProtoReflect.Descriptor instead.
+func (*ReplicaNeed) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReplicaNeed) GetWeights() uint64 {
+	if x != nil {
+		return x.Weights
+	}
+	return 0
+}
+
+func (x *ReplicaNeed) GetFixed() uint64 {
+	if x != nil {
+		return x.Fixed
+	}
+	return 0
+}
+
+func (x *ReplicaNeed) GetMin() uint64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *ReplicaNeed) GetMinAlone() uint64 {
+	if x != nil {
+		return x.MinAlone
+	}
+	return 0
+}
+
+func (x *ReplicaNeed) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+// PlacementRefused (event, from the planner to the deployments group of the node that leads the
+// deployment, and from the group to the deployment) says why a deployment has fewer replicas than it
+// wants. It is repeated with each plan. Without a refusal, it has what it wants.
+type PlacementRefused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored deployment that was planned
+	Missing       uint32                 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`   // replicas
+	Refused       *Refused               `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`    // with the reason and the memory that is short
+	Later         bool                   `protobuf:"varint,5,opt,name=later,proto3" json:"later,omitempty"`       // there may be room soon, so that requests wait
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacementRefused) Reset() {
+	*x = PlacementRefused{}
+	mi := &file_messages_deployment_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacementRefused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacementRefused) ProtoMessage() {}
+
+func (x *PlacementRefused) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacementRefused.ProtoReflect.Descriptor instead.
+func (*PlacementRefused) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PlacementRefused) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PlacementRefused) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PlacementRefused) GetMissing() uint32 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *PlacementRefused) GetRefused() *Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *PlacementRefused) GetLater() bool {
+	if x != nil {
+		return x.Later
+	}
+	return false
+}
+
 // Preemption (desired): a replica stops, and its sequences continue elsewhere.
 type Preemption struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -429,7 +890,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +902,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +915,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Preemption) GetReplica() string {
@@ -521,7 +982,7 @@ type PreemptionStatus struct {
 
 func (x *PreemptionStatus) Reset() {
 	*x = PreemptionStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +994,7 @@ func (x *PreemptionStatus) String() string {
 func (*PreemptionStatus) ProtoMessage() {}
 
 func (x *PreemptionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +1007,7 @@ func (x *PreemptionStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionStatus.ProtoReflect.Descriptor instead.
 func (*PreemptionStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PreemptionStatus) GetPreemption() *Preemption {
@@ -602,7 +1063,7 @@ type PreemptionTime struct {
 
 func (x *PreemptionTime) Reset() {
 	*x = PreemptionTime{}
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +1075,7 @@ func (x *PreemptionTime) String() string {
 func (*PreemptionTime) ProtoMessage() {}
 
 func (x *PreemptionTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +1088,7 @@ func (x *PreemptionTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionTime.ProtoReflect.Descriptor instead.
 func (*PreemptionTime) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PreemptionTime) GetPhase() PreemptionPhase {
@@ -656,7 +1117,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +1129,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +1142,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FieldChange) GetField() string {
@@ -716,7 +1177,7 @@ type ApplyDeployment struct {
 
 func (x *ApplyDeployment) Reset() {
 	*x = ApplyDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +1189,7 @@ func (x *ApplyDeployment) String() string {
 func (*ApplyDeployment) ProtoMessage() {}
 
 func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +1202,7 @@ func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyDeployment.ProtoReflect.Descriptor instead.
 func (*ApplyDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplyDeployment) GetSpec() *DeploymentSpec {
@@ -768,7 +1229,7 @@ type RemoveDeployment struct {
 
 func (x *RemoveDeployment) Reset() {
 	*x = RemoveDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1241,7 @@ func (x *RemoveDeployment) String() string {
 func (*RemoveDeployment) ProtoMessage() {}
 
 func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1254,7 @@ func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveDeployment.ProtoReflect.Descriptor instead.
 func (*RemoveDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemoveDeployment) GetName() string {
@@ -813,7 +1274,7 @@ type GetDeployment struct {
 
 func (x *GetDeployment) Reset() {
 	*x = GetDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1286,7 @@ func (x *GetDeployment) String() string {
 func (*GetDeployment) ProtoMessage() {}
 
 func (x *GetDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1299,7 @@ func (x *GetDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeployment.ProtoReflect.Descriptor instead.
 func (*GetDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetDeployment) GetName() string {
@@ -868,14 +1329,16 @@ type DeploymentStatus struct {
 	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
 	Demand        *Demand             `protobuf:"bytes,30,opt,name=demand,proto3" json:"demand,omitempty"`                                       // at all gateways; absent: unknown
 	// What its replicas cannot do, for humans: "the simulated backend does not support seeds (seeds)".
-	Unsupported   []string `protobuf:"bytes,31,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
+	Unsupported   []string            `protobuf:"bytes,31,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
+	Assigned      []*AssignmentStatus `protobuf:"bytes,36,rep,name=assigned,proto3" json:"assigned,omitempty"` // all replicas that are assigned, or there
+	Need          *ReplicaNeed        `protobuf:"bytes,37,opt,name=need,proto3" json:"need,omitempty"`         // absent: the model has not been inspected yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeploymentStatus) Reset() {
 	*x = DeploymentStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +1350,7 @@ func (x *DeploymentStatus) String() string {
 func (*DeploymentStatus) ProtoMessage() {}
 
 func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1363,7 @@ func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentStatus.ProtoReflect.Descriptor instead.
 func (*DeploymentStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeploymentStatus) GetSpec() *DeploymentSpec {
@@ -1008,6 +1471,20 @@ func (x *DeploymentStatus) GetUnsupported() []string {
 	return nil
 }
 
+func (x *DeploymentStatus) GetAssigned() []*AssignmentStatus {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+func (x *DeploymentStatus) GetNeed() *ReplicaNeed {
+	if x != nil {
+		return x.Need
+	}
+	return nil
+}
+
 // Demand is what requests asked of a model within the last 60 s, and how they were served. Figures that were not
 // observed are absent. A sequence is one choice of a request.
 type Demand struct {
@@ -1028,7 +1505,7 @@ type Demand struct {
 
 func (x *Demand) Reset() {
 	*x = Demand{}
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1517,7 @@ func (x *Demand) String() string {
 func (*Demand) ProtoMessage() {}
 
 func (x *Demand) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1530,7 @@ func (x *Demand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demand.ProtoReflect.Descriptor instead.
 func (*Demand) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Demand) GetObserved() *durationpb.Duration {
@@ -1140,7 +1617,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1629,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1642,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -1220,7 +1697,7 @@ type WakeModel struct {
 
 func (x *WakeModel) Reset() {
 	*x = WakeModel{}
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1709,7 @@ func (x *WakeModel) String() string {
 func (*WakeModel) ProtoMessage() {}
 
 func (x *WakeModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1722,7 @@ func (x *WakeModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeModel.ProtoReflect.Descriptor instead.
 func (*WakeModel) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WakeModel) GetName() string {
@@ -1292,7 +1769,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1781,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1794,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{17}
 }
 
 type ListDeploymentsResult struct {
@@ -1329,7 +1806,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[13]
+	mi := &file_messages_deployment_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1818,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[13]
+	mi := &file_messages_deployment_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1831,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{13}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -1376,7 +1853,7 @@ type GetDeploymentSpec struct {
 
 func (x *GetDeploymentSpec) Reset() {
 	*x = GetDeploymentSpec{}
-	mi := &file_messages_deployment_proto_msgTypes[14]
+	mi := &file_messages_deployment_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1865,7 @@ func (x *GetDeploymentSpec) String() string {
 func (*GetDeploymentSpec) ProtoMessage() {}
 
 func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[14]
+	mi := &file_messages_deployment_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1878,7 @@ func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{14}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetDeploymentSpec) GetName() string {
@@ -1415,7 +1892,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xa2\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xdc\n" +
 	"\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -1447,7 +1924,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
 	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x127\n" +
 	"\vpreemptions\x18\x1d \x03(\v2\x15.troupe.v1.PreemptionR\vpreemptions\x12-\n" +
-	"\x06engine\x18\x1e \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\x1aR\n" +
+	"\x06engine\x18\x1e \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\x128\n" +
+	"\vassignments\x18$ \x01(\v2\x16.troupe.v1.AssignmentsR\vassignments\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
@@ -1464,7 +1942,39 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0e_adapter_pagesB\x0f\n" +
 	"\r_max_adaptersB\x13\n" +
 	"\x11_max_adapter_rankB\r\n" +
-	"\v_idle_after\"\xbc\x01\n" +
+	"\v_idle_after\"T\n" +
+	"\vAssignments\x121\n" +
+	"\breplicas\x18\x01 \x03(\v2\x15.troupe.v1.AssignmentR\breplicas\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\xa2\x01\n" +
+	"\n" +
+	"Assignment\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04gpus\x18\x03 \x03(\tR\x04gpus\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
+	"\x05after\x18\x05 \x03(\tR\x05after\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xa3\x02\n" +
+	"\x10AssignmentStatus\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04gpus\x18\x03 \x03(\tR\x04gpus\x129\n" +
+	"\bprogress\x18\x04 \x01(\x0e2\x1d.troupe.v1.AssignmentProgressR\bprogress\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\afailure\x18\x06 \x01(\tR\afailure\x12\x1a\n" +
+	"\boutdated\x18\a \x01(\bR\boutdated\x12*\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"~\n" +
+	"\vReplicaNeed\x12\x18\n" +
+	"\aweights\x18\x01 \x01(\x04R\aweights\x12\x14\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\x04R\x03min\x12\x1b\n" +
+	"\tmin_alone\x18\x04 \x01(\x04R\bminAlone\x12\x10\n" +
+	"\x03max\x18\x05 \x01(\x04R\x03max\"\xa0\x01\n" +
+	"\x10PlacementRefused\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\rR\amissing\x12,\n" +
+	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedR\arefused\x12\x14\n" +
+	"\x05later\x18\x05 \x01(\bR\x05later\"\xbc\x01\n" +
 	"\n" +
 	"Preemption\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x126\n" +
@@ -1496,7 +2006,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xc4\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xa9\x05\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -1513,7 +2023,9 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\x12=\n" +
 	"\vpreemptions\x18\x1d \x03(\v2\x1b.troupe.v1.PreemptionStatusR\vpreemptions\x12)\n" +
 	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\x12 \n" +
-	"\vunsupported\x18\x1f \x03(\tR\vunsupported\"\xa3\x03\n" +
+	"\vunsupported\x18\x1f \x03(\tR\vunsupported\x127\n" +
+	"\bassigned\x18$ \x03(\v2\x1b.troupe.v1.AssignmentStatusR\bassigned\x12*\n" +
+	"\x04need\x18% \x01(\v2\x16.troupe.v1.ReplicaNeedR\x04need\"\xa3\x03\n" +
 	"\x06Demand\x125\n" +
 	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
 	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +
@@ -1542,7 +2054,13 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\xe8\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xba\x01\n" +
+	"\x12AssignmentProgress\x12#\n" +
+	"\x1fASSIGNMENT_PROGRESS_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cASSIGNMENT_PROGRESS_ASSIGNED\x10\x01\x12 \n" +
+	"\x1cASSIGNMENT_PROGRESS_STARTING\x10\x02\x12\x1a\n" +
+	"\x16ASSIGNMENT_PROGRESS_UP\x10\x03\x12\x1f\n" +
+	"\x1bASSIGNMENT_PROGRESS_LEAVING\x10\x04*\xe8\x01\n" +
 	"\x0fPreemptionPhase\x12 \n" +
 	"\x1cPREEMPTION_PHASE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18PREEMPTION_PHASE_FENCING\x10\x01\x12\x1e\n" +
@@ -1576,67 +2094,82 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 	return file_messages_deployment_proto_rawDescData
 }
 
-var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_messages_deployment_proto_goTypes = []any{
-	(PreemptionPhase)(0),          // 0: troupe.v1.PreemptionPhase
-	(DeploymentState)(0),          // 1: troupe.v1.DeploymentState
-	(*DeploymentSpec)(nil),        // 2: troupe.v1.DeploymentSpec
-	(*Preemption)(nil),            // 3: troupe.v1.Preemption
-	(*PreemptionStatus)(nil),      // 4: troupe.v1.PreemptionStatus
-	(*PreemptionTime)(nil),        // 5: troupe.v1.PreemptionTime
-	(*FieldChange)(nil),           // 6: troupe.v1.FieldChange
-	(*ApplyDeployment)(nil),       // 7: troupe.v1.ApplyDeployment
-	(*RemoveDeployment)(nil),      // 8: troupe.v1.RemoveDeployment
-	(*GetDeployment)(nil),         // 9: troupe.v1.GetDeployment
-	(*DeploymentStatus)(nil),      // 10: troupe.v1.DeploymentStatus
-	(*Demand)(nil),                // 11: troupe.v1.Demand
-	(*Quantiles)(nil),             // 12: troupe.v1.Quantiles
-	(*WakeModel)(nil),             // 13: troupe.v1.WakeModel
-	(*ListDeployments)(nil),       // 14: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 15: troupe.v1.ListDeploymentsResult
-	(*GetDeploymentSpec)(nil),     // 16: troupe.v1.GetDeploymentSpec
-	nil,                           // 17: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	(PriorityClass)(0),            // 18: troupe.v1.PriorityClass
-	(Level)(0),                    // 19: troupe.v1.Level
-	(*EngineSpec)(nil),            // 20: troupe.v1.EngineSpec
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*DepartureCounts)(nil),       // 22: troupe.v1.DepartureCounts
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*ReplicaStatus)(nil),         // 24: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 25: troupe.v1.Refused
+	(AssignmentProgress)(0),       // 0: troupe.v1.AssignmentProgress
+	(PreemptionPhase)(0),          // 1: troupe.v1.PreemptionPhase
+	(DeploymentState)(0),          // 2: troupe.v1.DeploymentState
+	(*DeploymentSpec)(nil),        // 3: troupe.v1.DeploymentSpec
+	(*Assignments)(nil),           // 4: troupe.v1.Assignments
+	(*Assignment)(nil),            // 5: troupe.v1.Assignment
+	(*AssignmentStatus)(nil),      // 6: troupe.v1.AssignmentStatus
+	(*ReplicaNeed)(nil),           // 7: troupe.v1.ReplicaNeed
+	(*PlacementRefused)(nil),      // 8: troupe.v1.PlacementRefused
+	(*Preemption)(nil),            // 9: troupe.v1.Preemption
+	(*PreemptionStatus)(nil),      // 10: troupe.v1.PreemptionStatus
+	(*PreemptionTime)(nil),        // 11: troupe.v1.PreemptionTime
+	(*FieldChange)(nil),           // 12: troupe.v1.FieldChange
+	(*ApplyDeployment)(nil),       // 13: troupe.v1.ApplyDeployment
+	(*RemoveDeployment)(nil),      // 14: troupe.v1.RemoveDeployment
+	(*GetDeployment)(nil),         // 15: troupe.v1.GetDeployment
+	(*DeploymentStatus)(nil),      // 16: troupe.v1.DeploymentStatus
+	(*Demand)(nil),                // 17: troupe.v1.Demand
+	(*Quantiles)(nil),             // 18: troupe.v1.Quantiles
+	(*WakeModel)(nil),             // 19: troupe.v1.WakeModel
+	(*ListDeployments)(nil),       // 20: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 21: troupe.v1.ListDeploymentsResult
+	(*GetDeploymentSpec)(nil),     // 22: troupe.v1.GetDeploymentSpec
+	nil,                           // 23: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 24: troupe.v1.PriorityClass
+	(Level)(0),                    // 25: troupe.v1.Level
+	(*EngineSpec)(nil),            // 26: troupe.v1.EngineSpec
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Refused)(nil),               // 28: troupe.v1.Refused
+	(*DepartureCounts)(nil),       // 29: troupe.v1.DepartureCounts
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*ReplicaStatus)(nil),         // 31: troupe.v1.ReplicaStatus
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	18, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	19, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
-	17, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	3,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
-	20, // 4: troupe.v1.DeploymentSpec.engine:type_name -> troupe.v1.EngineSpec
-	21, // 5: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
-	3,  // 6: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
-	0,  // 7: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
-	22, // 8: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
-	5,  // 9: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
-	0,  // 10: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
-	23, // 11: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
-	2,  // 12: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	2,  // 13: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	1,  // 14: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	24, // 15: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	25, // 16: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	4,  // 17: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
-	11, // 18: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
-	23, // 19: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
-	12, // 20: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
-	12, // 21: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
-	12, // 22: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
-	12, // 23: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
-	19, // 24: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	24, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	25, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	23, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	9,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
+	26, // 4: troupe.v1.DeploymentSpec.engine:type_name -> troupe.v1.EngineSpec
+	4,  // 5: troupe.v1.DeploymentSpec.assignments:type_name -> troupe.v1.Assignments
+	5,  // 6: troupe.v1.Assignments.replicas:type_name -> troupe.v1.Assignment
+	27, // 7: troupe.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	0,  // 8: troupe.v1.AssignmentStatus.progress:type_name -> troupe.v1.AssignmentProgress
+	27, // 9: troupe.v1.AssignmentStatus.since:type_name -> google.protobuf.Timestamp
+	27, // 10: troupe.v1.AssignmentStatus.at:type_name -> google.protobuf.Timestamp
+	28, // 11: troupe.v1.PlacementRefused.refused:type_name -> troupe.v1.Refused
+	27, // 12: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 13: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
+	1,  // 14: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
+	29, // 15: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
+	11, // 16: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
+	1,  // 17: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
+	30, // 18: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
+	3,  // 19: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	3,  // 20: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	2,  // 21: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	31, // 22: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	28, // 23: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	10, // 24: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
+	17, // 25: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
+	6,  // 26: troupe.v1.DeploymentStatus.assigned:type_name -> troupe.v1.AssignmentStatus
+	7,  // 27: troupe.v1.DeploymentStatus.need:type_name -> troupe.v1.ReplicaNeed
+	30, // 28: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
+	18, // 29: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
+	18, // 30: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
+	18, // 31: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
+	18, // 32: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
+	25, // 33: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -1652,8 +2185,8 @@ func file_messages_deployment_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   16,
+			NumEnums:      3,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
