@@ -81,7 +81,10 @@ type Room struct {
 var phases = [...][]Urgency{{Minimum}, {Wake, Missed}, {Headroom}, {Fill}}
 
 // Make returns the plan for a snapshot.
-func Make(s Snapshot) Plan {
+func Make(s Snapshot) Plan { return planned(s).plan() }
+
+// planned returns the pool of a snapshot with the decisions of a plan.
+func planned(s Snapshot) *world {
 	w := newWorld(check(s))
 	for _, m := range w.models {
 		w.decide(m)
@@ -93,7 +96,7 @@ func Make(s Snapshot) Plan {
 	for p := range phases {
 		w.phase(p)
 	}
-	return w.plan()
+	return w
 }
 
 // decide asks the policy how many replicas a model wants.
