@@ -38,7 +38,7 @@ func drawPool(t *rapid.T) *pool {
 		m := Model{Name: fmt.Sprintf("m%d", i), Priority: Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 			Group: rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "group"), Min: rapid.IntRange(0, 2).Draw(t, "min"),
 			Weights: rapid.Int64Range(1, 40).Draw(t, "weights") * gib,
-			Need:    hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib}}
+			Need:    hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib}, Sized: true}
 		m.Max = m.Min + rapid.IntRange(0, 4).Draw(t, "more")
 		m.SLO = DefaultSLO(m.Priority)
 		m.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
@@ -205,7 +205,7 @@ func checkPlan(t *rapid.T, p *pool, plan Plan) {
 		}
 	}
 	for _, d := range p.Devices {
-		checkDevice(t, p, d, on[d.Name])
+		checkMemory(t, p, d, on[d.Name])
 	}
 	for _, d := range plan.Departures {
 		r, was := there[d.Replica]
@@ -268,8 +268,8 @@ func newOnes(plan Plan) (n int) {
 	return n
 }
 
-// checkDevice checks the memory of a device and that critical models are alone.
-func checkDevice(t *rapid.T, p *pool, d Device, all []Assignment) {
+// checkMemory checks the memory of a device and that critical models are alone.
+func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	b := hbm.NewBudget(d.Memory, d.KVReserve)
 	loaded := make(map[string]bool)
 	news, critical := false, ""
