@@ -14,6 +14,7 @@ type request struct {
 	urgency  Urgency
 	siblings bool     // devices with another replica of the model will do
 	replaces *replica // it may take the device of this one, whatever else is there; nil: none
+	why      string
 }
 
 // refusal is why a device does not take a replica. The zero refusal: it does.
@@ -53,15 +54,20 @@ func (w *world) usable(q request, d *device) refusal {
 	if r := w.works(q.model, d); r.kind != "" {
 		return r
 	}
-	switch avoid, tried := w.memory.Avoid[avoidKey(q.Name, d.Name)]; {
-	case tried && w.at.Before(avoid.Until):
-		return refusal{refusedLately, avoid.Why, true}
+	switch {
+	case w.avoids(q.model, d):
+		return refusal{refusedLately, w.memory.Avoid[avoidKey(q.Name, d.Name)].Why, true}
 	case q.Pinned && q.replaces != nil && !slices.Contains(q.replaces.on, d):
 		return refusal{"not where it is pinned", "", true}
 	case len(d.replicas) >= replicasPerDevice:
 		return refusal{"full", "", true}
 	}
 	return refusal{}
+}
+
+// avoids reports whether a start of a model on a device failed lately.
+func (w *world) avoids(m *model, d *device) bool {
+	return len(w.memory.Avoid) > 0 && w.at.Before(w.memory.Avoid[avoidKey(m.Name, d.Name)].Until)
 }
 
 // works returns why a device takes no replica of a model.
@@ -219,7 +225,12 @@ func (w *world) groupOf(q request, stays func(*replica) bool, eligible func(*dev
 		if len(all) < m.Group {
 			continue
 		}
-		slices.SortStableFunc(all, func(a, b candidate) int { return compare(a.preference, b.preference) })
+		order := func(a, b candidate) int { return compare(a.preference, b.preference) }
+		if m.Group == 1 {
+			all[0] = slices.MinFunc(all, order)
+		} else {
+			slices.SortStableFunc(all, order)
+		}
 		devices, prefs := make([]*device, m.Group), make([]preference, m.Group)
 		for i, c := range all[:m.Group] {
 			devices[i], prefs[i] = c.device, c.preference

@@ -99,6 +99,9 @@ func (r *replica) whyOld() string {
 	return "it moves to a better device"
 }
 
+// whyReplaced returns why a substitute of a replica starts.
+func (r *replica) whyReplaced() string { return "it replaces " + r.Name + ": " + r.whyOld() }
+
 // pair matches replicas with their substitutes, as the memory has them. A move whose substitute is gone has
 // failed.
 func (w *world) pair(all map[string]*replica) {

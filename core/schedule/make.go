@@ -154,7 +154,10 @@ func (w *world) add(m *model, phase int) bool {
 		}
 		replaces = removal(m, evicted)
 	}
-	q := request{model: m, urgency: u, siblings: u == Minimum}
+	q := request{model: m, urgency: u, siblings: u == Minimum, why: m.want.Why}
+	if replaces != nil {
+		q.why = replaces.whyReplaced()
+	}
 	on, why := w.group(q, here)
 	if on == nil {
 		room, ok := w.displace(q)
@@ -169,11 +172,7 @@ func (w *world) add(m *model, phase int) bool {
 		}
 		on, why = room.on, fmt.Sprintf("%d replicas leave for it", len(room.victims))
 	}
-	because := m.want.Why
-	if replaces != nil {
-		because = fmt.Sprintf("it replaces %s: %s", replaces.Name, replaces.whyOld())
-	}
-	w.start(m, u, on, replaces, because+"; "+on[0].Name+": "+why)
+	w.start(m, u, on, replaces, q.why+"; "+on[0].Name+": "+why)
 	w.changed(m)
 	return true
 }

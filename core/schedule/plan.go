@@ -133,6 +133,7 @@ func (w *world) order(all []*replica) (order []string) {
 	for _, r := range all {
 		name := r.Placed.Model
 		switch {
+		case r.leaves && r.Progress == Leaving:
 		case r.leaves:
 			before[name] = append(before[name], name)
 			if r.cause != "" {

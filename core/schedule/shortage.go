@@ -14,7 +14,7 @@ import (
 // refuse notes replicas that have no place, with what speaks against the devices.
 func (w *world) refuse(q request, missing int) {
 	u := Unmet{Model: q.Name, Missing: missing, Urgency: q.urgency, Shortage: w.shortage(q.model)}
-	u.Why = fmt.Sprintf("%s; of %d devices", q.want.Why, len(w.devices))
+	u.Why = fmt.Sprintf("%s; of %d devices", q.why, len(w.devices))
 	counts, by := w.against(q)
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		u.Why += fmt.Sprintf(", %d %s", counts[kind], kind)
