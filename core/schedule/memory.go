@@ -54,7 +54,7 @@ func (m Memory) clone() Memory {
 }
 
 // prune forgets models that are gone and attempts that are long ago. If time has gone backwards, times in
-// the future become the present, and what had lasted begins anew.
+// the future become the present, and what had lasted begins again.
 func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)

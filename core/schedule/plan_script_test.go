@@ -26,7 +26,7 @@ import (
 //	                               use, engine, unused in GiB, weights, host, disk and folder of a model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
-//	outdated REPLICA [GIB]         it does not match its deployment any more; weights that it does not share
+//	outdated REPLICA [GIB]         it no longer matches its deployment; weights that it does not share
 //	streams REPLICA N              it has sequences
 //	linger                         replicas that are to leave do so when they are gone
 //	gone REPLICA                   it has left
