@@ -1,8 +1,6 @@
 package schedule
 
-import (
-	"slices"
-)
+import "slices"
 
 // Verdict is whether a device can have one more replica of a model, beside what the plan puts there.
 type Verdict struct {
@@ -20,11 +18,12 @@ func Explain(s Snapshot, name string) (all []Verdict) {
 		return nil
 	}
 	m := w.models[i]
+	q, nodes := request{model: m, urgency: m.want.Urgency, siblings: m.want.Urgency == Minimum}, m.siblingsOn()
 	for _, d := range w.devices {
 		v := Verdict{Device: d.Name}
-		switch r := w.admits(m, d, m.want.Urgency, here); {
+		switch r := w.admits(q, d, here); {
 		case r.kind == "":
-			v.Admits, v.Why = true, w.preferenceOf(m, d).String()
+			v.Admits, v.Why = true, w.preferenceOf(q, d, nodes).String()
 		case r.detail == "":
 			v.Why = r.kind
 		default:

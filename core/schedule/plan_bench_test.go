@@ -17,6 +17,7 @@ func benchPool(devices, models int) Snapshot {
 	}
 	for i := range models {
 		m := Model{Name: fmt.Sprintf("m%d", i), Priority: Priority(i % 4), Group: 1 + i%5/4, Min: 1, Max: 8,
+			Sized:   true,
 			Weights: int64(10+i%30) * gib, Need: hbm.Need{Fixed: gib, Min: 4 * gib, MinAlone: gib, Max: 60 * gib},
 			SLO: DefaultSLO(Priority(i % 4))}
 		m.Demand = Demand{Rate: 2, Recent: 2, TTFT: time.Duration(i%12) * 100 * time.Millisecond, TPOT: -1,
@@ -28,7 +29,7 @@ func benchPool(devices, models int) Snapshot {
 
 // BenchmarkMake plans from an empty pool and from one that carried out plans.
 func BenchmarkMake(b *testing.B) {
-	for _, size := range []struct{ devices, models int }{{16, 4}, {1000, 200}} {
+	for _, size := range []struct{ devices, models int }{{16, 4}, {1000, 200}, {16, 10_000}} {
 		p := &pool{Snapshot: benchPool(size.devices, size.models), work: make(map[string]int)}
 		for _, m := range p.Models {
 			p.work[m.Name] = m.Demand.Running

@@ -1,0 +1,157 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// judge decides whether a replica that is there counts, is to be replaced, or leaves.
+func (w *world) judge(r *replica, all map[string]*replica) {
+	m := r.model
+	switch {
+	case m == nil:
+		r.leave("its deployment was deleted", "")
+	case len(r.on) != len(r.Devices) || slices.ContainsFunc(r.on, func(d *device) bool { return d.Failed }):
+		r.leave("a device of it has failed or is lost", "")
+	case len(r.on) != m.Group:
+		r.leave(fmt.Sprintf("it has %d devices, and the deployment wants %d", len(r.on), m.Group), "")
+	case r.Progress == Leaving:
+		r.leave("it is leaving", "")
+	case r.Failure != "":
+		w.memory.failed(w.options, w.at, r, r.Failure)
+		r.leave("it did not start: "+r.Failure, "")
+	case r.Progress < Up:
+		w.judgeStart(r, all)
+	default:
+		w.memory.succeeded(r)
+		w.keep(r)
+	}
+}
+
+// judgeStart decides about a replica that does not serve yet.
+func (w *world) judgeStart(r *replica, all map[string]*replica) {
+	if r.Progress == Assigned {
+		for _, name := range r.After {
+			if o := all[name]; o != nil {
+				r.after = append(r.after, o)
+			}
+		}
+	}
+	stays := slices.IndexFunc(r.after, func(o *replica) bool { return o.Progress != Leaving })
+	switch {
+	case stays >= 0:
+		r.leave("replica "+r.after[stays].Name+" was to leave for it, and stays", "")
+	case !w.at.After(w.deadline(r)):
+		w.keep(r)
+	case len(r.after) > 0:
+		late := slices.MinFunc(r.after, func(a, b *replica) int { return a.Since.Compare(b.Since) })
+		w.withdraw(r, fmt.Sprintf("replica %s has been leaving for %s", late.Name,
+			w.at.Sub(late.Since).Round(time.Second)))
+	default:
+		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second)))
+	}
+}
+
+// deadline returns until when a replica that does not serve yet may take. One that waits for others has not
+// more time than the first of those to be late.
+func (w *world) deadline(r *replica) (until time.Time) {
+	until = r.Since.Add(w.startLimit(r.model))
+	if r.Progress == Assigned && len(r.After) > 0 {
+		until = until.Add(w.options.LeaveTimeout)
+	}
+	for i, o := range r.after {
+		if late := o.Since.Add(w.options.LeaveTimeout + w.options.StartTimeout); i == 0 || late.Before(until) {
+			until = late
+		}
+	}
+	return until
+}
+
+// withdraw makes a replica leave that has not started in time.
+func (w *world) withdraw(r *replica, why string) {
+	w.memory.failed(w.options, w.at, r, why)
+	r.leave(why, "")
+}
+
+// startLimit returns how long a replica of a model may take to start.
+func (w *world) startLimit(m *model) time.Duration {
+	expected := max(m.Loads.Device, m.Loads.Host, m.Loads.Disk)
+	return max(w.options.StartTimeout, seconds(w.options.StartLoads*expected.Seconds()))
+}
+
+// keep counts a replica among those that stay, or that stay until others serve.
+func (w *world) keep(r *replica) {
+	m := r.model
+	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving || d.Quarantined })
+	switch old := r.evicted || r.Outdated; {
+	case old && r.Progress < Up:
+		r.leave(r.whyOld()+", and it does not serve yet", "")
+	case old:
+		m.old = append(m.old, r)
+	default:
+		m.replicas = append(m.replicas, r)
+	}
+}
+
+// whyOld returns why a replica is to be replaced.
+func (r *replica) whyOld() string {
+	switch {
+	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving }):
+		return "its device drains"
+	case r.evicted:
+		return "its device is quarantined"
+	case r.Outdated:
+		return "it no longer matches the deployment"
+	}
+	return "it moves to a better device"
+}
+
+// whyReplaced returns why a substitute of a replica starts.
+func (r *replica) whyReplaced() string { return "it replaces " + r.Name + ": " + r.whyOld() }
+
+// pair matches replicas with their substitutes, as the memory has them. A move whose substitute is gone has
+// failed.
+func (w *world) pair(all map[string]*replica) {
+	for _, name := range slices.Sorted(maps.Keys(w.memory.Substitutes)) {
+		sub := w.memory.Substitutes[name]
+		r, old := all[name], all[sub.Replaces]
+		if old == nil || old.leaves || old.substitute != nil {
+			continue
+		}
+		m := old.model
+		switch i := slices.Index(m.replicas, old); {
+		case r == nil || r.leaves || r == old || r.model != m || slices.Contains(m.old, r):
+			if sub.Moves {
+				memory := w.memory.Models[m.Name]
+				memory.NoMove = w.at.Add(w.options.MoveBackoff)
+				w.memory.Models[m.Name] = memory
+			}
+			continue
+		case i >= 0 && !sub.Moves: // it matches the deployment again, and its device does not drain
+			continue
+		case i >= 0:
+			m.replicas = slices.Delete(m.replicas, i, i+1)
+			m.old = append(m.old, old)
+			old.moving = true
+		}
+		old.moving = sub.Moves
+		old.substitute, r.replaces = r, old
+	}
+	for _, m := range w.models {
+		sortByName(m.replicas)
+		sortByName(m.old)
+	}
+}
+
+// sortByName sorts replicas, so that the order in which they were judged does not matter.
+func sortByName(all []*replica) {
+	slices.SortFunc(all, func(a, b *replica) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// seconds returns a duration of at most a year.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(0, s), 3e7) * float64(time.Second))
+}
