@@ -111,6 +111,9 @@ func Decode(data []byte, into proto.Message) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
+	if _, ok := into.(*messages.DeployModelRequest); ok {
+		data = migrateClass(data)
+	}
 	err := protojson.Unmarshal(data, into)
 	if err != nil && strings.Contains(err.Error(), invalidEnum) {
 		err = protojson.Unmarshal(longEnums(data, into), into)
@@ -128,6 +131,25 @@ func Decode(data []byte, into proto.Message) error {
 		return resetNulls(data, deploy)
 	}
 	return nil
+}
+
+// migrateClass replaces a class in the field priority of a deployment by the priority. See
+// messages.MigrateDeployment.
+func migrateClass(data []byte) []byte {
+	var request map[string]json.RawMessage
+	if json.Unmarshal(data, &request) != nil || request["deployment"] == nil {
+		return data
+	}
+	deployment := messages.MigrateDeployment(request["deployment"])
+	if bytes.Equal(deployment, request["deployment"]) {
+		return data
+	}
+	request["deployment"] = deployment
+	migrated, err := json.Marshal(request)
+	if err != nil {
+		return data
+	}
+	return migrated
 }
 
 // resetNulls adds the null fields of a deployment to the fields to reset, because protojson treats

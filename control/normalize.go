@@ -30,11 +30,8 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	if s.GetPath() == "" {
 		return nil, fmt.Errorf("deployment.path is missing: the model's folder on the node")
 	}
-	if _, known := messages.PriorityClass_name[int32(s.GetPriority())]; !known {
-		return nil, fmt.Errorf(
-			"deployment.priority is %d; send batch, standard, interactive or critical",
-			s.GetPriority(),
-		)
+	if err := checkPriority(s); err != nil {
+		return nil, err
 	}
 	if err := normalizeEngine(s); err != nil {
 		return nil, err

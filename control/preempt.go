@@ -67,7 +67,7 @@ func Preempt(stored *messages.DeploymentSpec, replica *messages.ReplicaStatus, r
 	}
 	why := preempt.Check(preempt.Candidate{
 		Replica: name, Model: stored.GetName(),
-		Critical: stored.GetPriority() == messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
+		Critical: stored.GetPriority() == messages.Priority_PRIORITY_CRITICAL,
 		Stopping: replica.GetState() == messages.ReplicaState_REPLICA_STATE_DRAINING || preempted(stored, name),
 		Wanted:   int(stored.Wanted()), MinReplicas: int(stored.GetMinReplicas()),
 		MaxReplicas: int(stored.GetMaxReplicas()), Force: req.GetForce(),

@@ -41,7 +41,7 @@ type Deployment struct {
 	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
 	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
 	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
-	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive critical"`
+	Priority     string  `yaml:"priority" validate:"omitempty,oneof=critical high standard batch interactive"`
 	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
 	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
 	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
@@ -105,8 +105,8 @@ func (f file) specs() []*messages.DeploymentSpec {
 		if d.Engine != nil {
 			specs[i].Engine = &messages.EngineSpec{Kind: d.Engine.Kind, Without: d.Engine.Without}
 		}
-		if class, ok := priorities[d.Priority]; ok {
-			specs[i].Priority = class.Enum()
+		if priority, ok := messages.PriorityByName(d.Priority); ok {
+			specs[i].Priority = priority.Enum()
 		}
 	}
 	return specs
@@ -126,13 +126,6 @@ func (f file) adapters() []*messages.RegisterAdapterRequest {
 		}
 	}
 	return all
-}
-
-var priorities = map[string]messages.PriorityClass{
-	"batch":       messages.PriorityClass_PRIORITY_CLASS_BATCH,
-	"standard":    messages.PriorityClass_PRIORITY_CLASS_STANDARD,
-	"interactive": messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
-	"critical":    messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
 }
 
 // absolute resolves a relative path against base.

@@ -178,7 +178,7 @@ deployments:
 		Name: "m", Path: folder,
 		Replicas: new(uint32(2)), MinReplicas: new(uint32(0)), MaxReplicas: new(uint32(8)),
 		IdleAfter:    new(uint32(11)),
-		Priority:     messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
+		Priority:     messages.Priority_PRIORITY_HIGH.Enum(),
 		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
 		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),
 		AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
