@@ -66,7 +66,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				fail(r, refusal(outcome, err.Error()))
 				return
 			}
-			ctx, cancel := c.Runtime.WithTimeout(life, c.timeout(name))
+			ctx, cancel := c.Runtime.WithTimeout(withCaller(life, r.Sender().Name()), c.timeout(name))
 			defer cancel()
 			var res PRes
 			err := c.checkStore(name)
@@ -115,8 +115,8 @@ func Decode(data []byte, into proto.Message) error {
 		data = migrateClass(data)
 	}
 	err := protojson.Unmarshal(data, into)
-	if err != nil && strings.Contains(err.Error(), invalidEnum) {
-		err = protojson.Unmarshal(longEnums(data, into), into)
+	if err != nil && (strings.Contains(err.Error(), invalidEnum) || strings.Contains(err.Error(), invalidDuration)) {
+		err = protojson.Unmarshal(longForms(data, into), into)
 	}
 	if err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
@@ -124,6 +124,8 @@ func Decode(data []byte, into proto.Message) error {
 			detail += "; " + acceptedFields(into)
 		} else if _, field, ok := strings.Cut(detail, invalidEnum); ok {
 			detail += acceptedNames(field, into)
+		} else if strings.Contains(detail, invalidDuration) {
+			detail += `; send a time such as "200ms" or "1m30s"`
 		}
 		return fmt.Errorf("request: %s", detail)
 	}

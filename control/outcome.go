@@ -12,7 +12,7 @@ import (
 // changesStore holds the endpoints that change the store.
 var changesStore = map[string]bool{
 	"models-deploy": true, "models-scale": true, "models-delete": true,
-	"models-standby": true, "models-activate": true, "models-park": true, switchEndpoint: true,
+	"models-standby": true, "models-activate": true, "models-park": true, "models-release": true, switchEndpoint: true,
 	"adapters-register": true, "adapters-delete": true, "adapters-pin": true, "adapters-unpin": true,
 	"replicas-preempt": true,
 	"nodes-drain":      true, "nodes-undrain": true,

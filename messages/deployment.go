@@ -88,8 +88,3 @@ func (s *DeploymentSpec) LevelOf(replica string) Level {
 	}
 	return Level_LEVEL_ACTIVE
 }
-
-// Held reports whether an operator has set a level, so that the planner leaves the deployment alone.
-func (s *DeploymentSpec) Held() bool {
-	return s.GetLevel() != Level_LEVEL_UNSPECIFIED || len(s.GetReplicaLevels()) > 0
-}
