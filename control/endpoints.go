@@ -27,6 +27,7 @@ func (c *control) endpoints(life context.Context) []Endpoint {
 		c.replicaEndpoints(life),
 		c.nodeEndpoints(life),
 		c.kvEndpoints(life),
+		c.plannerEndpoints(life),
 		c.Extra,
 	)
 }

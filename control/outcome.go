@@ -17,6 +17,7 @@ var changesStore = map[string]bool{
 	"replicas-preempt": true,
 	"nodes-drain":      true, "nodes-undrain": true,
 	"kv-pin": true, "kv-unpin": true,
+	"planner-pause": true, "planner-resume": true,
 }
 
 // verifyHints tells the client how to find out whether a change was made. The key is the first part
@@ -27,6 +28,7 @@ var verifyHints = map[string]string{
 	"replicas": "replicas.list shows the replicas and their sequences",
 	"nodes":    "nodes.list shows which nodes are drained",
 	"gpus":     "gpus.list shows the states of GPUs",
+	"planner":  "planner.get shows whether the planner is paused",
 	"kv":       "kv.stats shows the pins and the contents of the tiers",
 	"node":     "kv.stats shows the contents of the tiers",
 }

@@ -4330,6 +4330,540 @@ func (x *ModelSizes) GetGraphOpBytes() uint64 {
 	return 0
 }
 
+// troupe.v1.planner.get: the state of the planner that leads.
+type GetPlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlannerRequest) Reset() {
+	*x = GetPlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlannerRequest) ProtoMessage() {}
+
+func (x *GetPlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlannerRequest.ProtoReflect.Descriptor instead.
+func (*GetPlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{70}
+}
+
+type GetPlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Planner       *PlannerStatus         `protobuf:"bytes,1,opt,name=planner,proto3" json:"planner,omitempty"` // of this node, if none leads
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlannerResponse) Reset() {
+	*x = GetPlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlannerResponse) ProtoMessage() {}
+
+func (x *GetPlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlannerResponse.ProtoReflect.Descriptor instead.
+func (*GetPlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *GetPlannerResponse) GetPlanner() *PlannerStatus {
+	if x != nil {
+		return x.Planner
+	}
+	return nil
+}
+
+// troupe.v1.planner.plan: what the planner would do now, and why. It is not done.
+type PlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`     // of a plan in the history, instead of a new one
+	Snapshot      bool                   `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // with the snapshot of which it was made
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRequest) Reset() {
+	*x = PlanRequest{}
+	mi := &file_messages_control_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRequest) ProtoMessage() {}
+
+func (x *PlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
+func (*PlanRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *PlanRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PlanRequest) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
+}
+
+type PlanResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plan          *PlanReport            `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanResponse) Reset() {
+	*x = PlanResponse{}
+	mi := &file_messages_control_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanResponse) ProtoMessage() {}
+
+func (x *PlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
+func (*PlanResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *PlanResponse) GetPlan() *PlanReport {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// troupe.v1.planner.explain: why a model has the replicas that it has.
+type ExplainModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainModelRequest) Reset() {
+	*x = ExplainModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainModelRequest) ProtoMessage() {}
+
+func (x *ExplainModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainModelRequest.ProtoReflect.Descriptor instead.
+func (*ExplainModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *ExplainModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ExplainModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Explanation   *ModelExplanation      `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainModelResponse) Reset() {
+	*x = ExplainModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainModelResponse) ProtoMessage() {}
+
+func (x *ExplainModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainModelResponse.ProtoReflect.Descriptor instead.
+func (*ExplainModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *ExplainModelResponse) GetExplanation() *ModelExplanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// troupe.v1.planner.pause: the planner decides nothing. Deployments still converge to what is assigned.
+type PausePlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PausePlannerRequest) Reset() {
+	*x = PausePlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PausePlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PausePlannerRequest) ProtoMessage() {}
+
+func (x *PausePlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PausePlannerRequest.ProtoReflect.Descriptor instead.
+func (*PausePlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *PausePlannerRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type PausePlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pause         *PlannerPause          `protobuf:"bytes,1,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PausePlannerResponse) Reset() {
+	*x = PausePlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PausePlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PausePlannerResponse) ProtoMessage() {}
+
+func (x *PausePlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PausePlannerResponse.ProtoReflect.Descriptor instead.
+func (*PausePlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *PausePlannerResponse) GetPause() *PlannerPause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// troupe.v1.planner.resume: the planner decides again.
+type ResumePlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumePlannerRequest) Reset() {
+	*x = ResumePlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePlannerRequest) ProtoMessage() {}
+
+func (x *ResumePlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePlannerRequest.ProtoReflect.Descriptor instead.
+func (*ResumePlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{78}
+}
+
+type ResumePlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ended         *PlannerPause          `protobuf:"bytes,1,opt,name=ended,proto3" json:"ended,omitempty"` // absent: it was not paused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumePlannerResponse) Reset() {
+	*x = ResumePlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePlannerResponse) ProtoMessage() {}
+
+func (x *ResumePlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePlannerResponse.ProtoReflect.Descriptor instead.
+func (*ResumePlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *ResumePlannerResponse) GetEnded() *PlannerPause {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// troupe.v1.planner.history: the last plans that changed something.
+type PlanHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // 0: all that are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanHistoryRequest) Reset() {
+	*x = PlanHistoryRequest{}
+	mi := &file_messages_control_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanHistoryRequest) ProtoMessage() {}
+
+func (x *PlanHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanHistoryRequest.ProtoReflect.Descriptor instead.
+func (*PlanHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *PlanHistoryRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type PlanHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plans         []*PlanReport          `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"` // the newest last
+	Kept          uint32                 `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`  // at most so many are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanHistoryResponse) Reset() {
+	*x = PlanHistoryResponse{}
+	mi := &file_messages_control_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanHistoryResponse) ProtoMessage() {}
+
+func (x *PlanHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanHistoryResponse.ProtoReflect.Descriptor instead.
+func (*PlanHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *PlanHistoryResponse) GetPlans() []*PlanReport {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+func (x *PlanHistoryResponse) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
 // troupe.v1.node.<name>.status: requested by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4339,7 +4873,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +4885,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +4898,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{70}
+	return file_messages_control_proto_rawDescGZIP(), []int{82}
 }
 
 type NodeStatusResponse struct {
@@ -4376,7 +4910,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4388,7 +4922,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4401,7 +4935,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{71}
+	return file_messages_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -4423,7 +4957,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4435,7 +4969,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4448,7 +4982,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{72}
+	return file_messages_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -4486,7 +5020,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4498,7 +5032,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4511,7 +5045,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{73}
+	return file_messages_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Event) GetKind() string {
@@ -4563,7 +5097,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[74]
+	mi := &file_messages_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +5109,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[74]
+	mi := &file_messages_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +5122,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{74}
+	return file_messages_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -4629,7 +5163,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[75]
+	mi := &file_messages_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +5175,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[75]
+	mi := &file_messages_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +5188,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{75}
+	return file_messages_control_proto_rawDescGZIP(), []int{87}
 }
 
 type ListKeysResponse struct {
@@ -4666,7 +5200,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[76]
+	mi := &file_messages_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4678,7 +5212,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[76]
+	mi := &file_messages_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4691,7 +5225,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{76}
+	return file_messages_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -4716,7 +5250,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[77]
+	mi := &file_messages_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +5262,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[77]
+	mi := &file_messages_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +5275,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{77}
+	return file_messages_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -4790,7 +5324,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/planner.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -5104,6 +5638,30 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0elora_graph_ops\x18\n" +
 	" \x01(\rR\floraGraphOps\x12$\n" +
 	"\x0egraph_op_bytes\x18\v \x01(\x04R\fgraphOpBytes\"\x13\n" +
+	"\x11GetPlannerRequest\"H\n" +
+	"\x12GetPlannerResponse\x122\n" +
+	"\aplanner\x18\x01 \x01(\v2\x18.troupe.v1.PlannerStatusR\aplanner\"A\n" +
+	"\vPlanRequest\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"9\n" +
+	"\fPlanResponse\x12)\n" +
+	"\x04plan\x18\x01 \x01(\v2\x15.troupe.v1.PlanReportR\x04plan\")\n" +
+	"\x13ExplainModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
+	"\x14ExplainModelResponse\x12=\n" +
+	"\vexplanation\x18\x01 \x01(\v2\x1b.troupe.v1.ModelExplanationR\vexplanation\"'\n" +
+	"\x13PausePlannerRequest\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"E\n" +
+	"\x14PausePlannerResponse\x12-\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.troupe.v1.PlannerPauseR\x05pause\"\x16\n" +
+	"\x14ResumePlannerRequest\"F\n" +
+	"\x15ResumePlannerResponse\x12-\n" +
+	"\x05ended\x18\x01 \x01(\v2\x17.troupe.v1.PlannerPauseR\x05ended\"*\n" +
+	"\x12PlanHistoryRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\"V\n" +
+	"\x13PlanHistoryResponse\x12+\n" +
+	"\x05plans\x18\x01 \x03(\v2\x15.troupe.v1.PlanReportR\x05plans\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\rR\x04kept\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -5155,7 +5713,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -5228,115 +5786,137 @@ var file_messages_control_proto_goTypes = []any{
 	(*NodeRecordRequest)(nil),       // 68: troupe.v1.NodeRecordRequest
 	(*NodeRecordResponse)(nil),      // 69: troupe.v1.NodeRecordResponse
 	(*ModelSizes)(nil),              // 70: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 71: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 72: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 73: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 74: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 75: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 76: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 77: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 78: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 79: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 80: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 81: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 82: troupe.v1.AdapterSpec
-	(*timestamppb.Timestamp)(nil),   // 83: google.protobuf.Timestamp
-	(AdapterLocation)(0),            // 84: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 85: troupe.v1.GpuStatus
-	(*durationpb.Duration)(nil),     // 86: google.protobuf.Duration
-	(*GpuSwitch)(nil),               // 87: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 88: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 89: troupe.v1.SequenceMigration
-	(*PreemptionStatus)(nil),        // 90: troupe.v1.PreemptionStatus
-	(*Refused)(nil),                 // 91: troupe.v1.Refused
-	(*Member)(nil),                  // 92: troupe.v1.Member
-	(*HostCacheStatus)(nil),         // 93: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 94: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 95: troupe.v1.GpuWeights
-	(Reason)(0),                     // 96: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 97: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 98: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 99: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 100: troupe.v1.ClientUsage
+	(*GetPlannerRequest)(nil),       // 71: troupe.v1.GetPlannerRequest
+	(*GetPlannerResponse)(nil),      // 72: troupe.v1.GetPlannerResponse
+	(*PlanRequest)(nil),             // 73: troupe.v1.PlanRequest
+	(*PlanResponse)(nil),            // 74: troupe.v1.PlanResponse
+	(*ExplainModelRequest)(nil),     // 75: troupe.v1.ExplainModelRequest
+	(*ExplainModelResponse)(nil),    // 76: troupe.v1.ExplainModelResponse
+	(*PausePlannerRequest)(nil),     // 77: troupe.v1.PausePlannerRequest
+	(*PausePlannerResponse)(nil),    // 78: troupe.v1.PausePlannerResponse
+	(*ResumePlannerRequest)(nil),    // 79: troupe.v1.ResumePlannerRequest
+	(*ResumePlannerResponse)(nil),   // 80: troupe.v1.ResumePlannerResponse
+	(*PlanHistoryRequest)(nil),      // 81: troupe.v1.PlanHistoryRequest
+	(*PlanHistoryResponse)(nil),     // 82: troupe.v1.PlanHistoryResponse
+	(*NodeStatusRequest)(nil),       // 83: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 84: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 85: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 86: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 87: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 88: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 89: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 90: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 91: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 92: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 93: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 94: troupe.v1.AdapterSpec
+	(*timestamppb.Timestamp)(nil),   // 95: google.protobuf.Timestamp
+	(AdapterLocation)(0),            // 96: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 97: troupe.v1.GpuStatus
+	(*durationpb.Duration)(nil),     // 98: google.protobuf.Duration
+	(*GpuSwitch)(nil),               // 99: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 100: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 101: troupe.v1.SequenceMigration
+	(*PreemptionStatus)(nil),        // 102: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 103: troupe.v1.Refused
+	(*Member)(nil),                  // 104: troupe.v1.Member
+	(*HostCacheStatus)(nil),         // 105: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 106: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 107: troupe.v1.GpuWeights
+	(*PlannerStatus)(nil),           // 108: troupe.v1.PlannerStatus
+	(*PlanReport)(nil),              // 109: troupe.v1.PlanReport
+	(*ModelExplanation)(nil),        // 110: troupe.v1.ModelExplanation
+	(*PlannerPause)(nil),            // 111: troupe.v1.PlannerPause
+	(Reason)(0),                     // 112: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 113: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 114: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 115: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 116: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	79,  // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	79,  // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	81,  // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	81,  // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	82,  // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	82,  // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	82,  // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	91,  // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	91,  // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	93,  // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	93,  // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	94,  // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	94,  // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	94,  // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
 	14,  // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
 	13,  // 9: troupe.v1.ListAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	83,  // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
-	82,  // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	95,  // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
+	94,  // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	13,  // 12: troupe.v1.AdapterResponse.use:type_name -> troupe.v1.AdapterUse
 	19,  // 13: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	14,  // 14: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
 	20,  // 15: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	84,  // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	85,  // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	85,  // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	85,  // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	85,  // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	86,  // 21: troupe.v1.SwitchGpuRequest.hold:type_name -> google.protobuf.Duration
-	87,  // 22: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	88,  // 23: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	86,  // 24: troupe.v1.ScaleModelRequest.hold:type_name -> google.protobuf.Duration
-	79,  // 25: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 26: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	86,  // 27: troupe.v1.StandbyModelRequest.hold:type_name -> google.protobuf.Duration
-	79,  // 28: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 29: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	86,  // 30: troupe.v1.ActivateModelRequest.hold:type_name -> google.protobuf.Duration
-	79,  // 31: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 32: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	86,  // 33: troupe.v1.ParkModelRequest.hold:type_name -> google.protobuf.Duration
-	79,  // 34: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 35: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	79,  // 36: troupe.v1.ReleaseModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	80,  // 37: troupe.v1.ReleaseModelResponse.changes:type_name -> troupe.v1.FieldChange
-	86,  // 38: troupe.v1.MigrateReplicaRequest.hold:type_name -> google.protobuf.Duration
-	89,  // 39: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	86,  // 40: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
-	86,  // 41: troupe.v1.PreemptReplicaRequest.hold:type_name -> google.protobuf.Duration
-	90,  // 42: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	96,  // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	97,  // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	97,  // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	97,  // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	97,  // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	98,  // 21: troupe.v1.SwitchGpuRequest.hold:type_name -> google.protobuf.Duration
+	99,  // 22: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	100, // 23: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	98,  // 24: troupe.v1.ScaleModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 25: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 26: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 27: troupe.v1.StandbyModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 28: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 29: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 30: troupe.v1.ActivateModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 31: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 32: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 33: troupe.v1.ParkModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 34: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 35: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	91,  // 36: troupe.v1.ReleaseModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 37: troupe.v1.ReleaseModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 38: troupe.v1.MigrateReplicaRequest.hold:type_name -> google.protobuf.Duration
+	101, // 39: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	98,  // 40: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	98,  // 41: troupe.v1.PreemptReplicaRequest.hold:type_name -> google.protobuf.Duration
+	102, // 42: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
 	55,  // 43: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	91,  // 44: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	103, // 44: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
 	55,  // 45: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
 	55,  // 46: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	92,  // 47: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	85,  // 48: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	83,  // 49: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	104, // 47: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	97,  // 48: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	95,  // 49: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
 	56,  // 50: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	93,  // 51: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	94,  // 52: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	105, // 51: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	106, // 52: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
 	61,  // 53: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,   // 54: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	73,  // 55: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	83,  // 56: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	85,  // 55: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	95,  // 56: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	61,  // 57: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	95,  // 58: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	107, // 58: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
 	61,  // 59: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
 	70,  // 60: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
 	13,  // 61: troupe.v1.NodeAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	86,  // 62: troupe.v1.NodeRecordRequest.elapsed:type_name -> google.protobuf.Duration
-	55,  // 63: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	83,  // 64: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	83,  // 65: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	96,  // 66: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	97,  // 67: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	98,  // 68: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	78,  // 69: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	99,  // 70: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	100, // 71: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	72,  // [72:72] is the sub-list for method output_type
-	72,  // [72:72] is the sub-list for method input_type
-	72,  // [72:72] is the sub-list for extension type_name
-	72,  // [72:72] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	98,  // 62: troupe.v1.NodeRecordRequest.elapsed:type_name -> google.protobuf.Duration
+	108, // 63: troupe.v1.GetPlannerResponse.planner:type_name -> troupe.v1.PlannerStatus
+	109, // 64: troupe.v1.PlanResponse.plan:type_name -> troupe.v1.PlanReport
+	110, // 65: troupe.v1.ExplainModelResponse.explanation:type_name -> troupe.v1.ModelExplanation
+	111, // 66: troupe.v1.PausePlannerResponse.pause:type_name -> troupe.v1.PlannerPause
+	111, // 67: troupe.v1.ResumePlannerResponse.ended:type_name -> troupe.v1.PlannerPause
+	109, // 68: troupe.v1.PlanHistoryResponse.plans:type_name -> troupe.v1.PlanReport
+	55,  // 69: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	95,  // 70: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	95,  // 71: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	112, // 72: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	113, // 73: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	114, // 74: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	90,  // 75: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	115, // 76: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	116, // 77: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	78,  // [78:78] is the sub-list for method output_type
+	78,  // [78:78] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -5351,6 +5931,7 @@ func file_messages_control_proto_init() {
 	file_messages_hostcache_proto_init()
 	file_messages_member_proto_init()
 	file_messages_migration_proto_init()
+	file_messages_planner_proto_init()
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
@@ -5361,7 +5942,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   78,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
