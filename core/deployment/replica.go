@@ -268,6 +268,9 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	if node, name, ok := strings.Cut(e.Request, "/"); ok {
 		delete(d.orphans, orphan{node, name})
 		d.preemptionFreed(name, now)
+		if d.planned() { // a replica of this name may be assigned there
+			d.reconcile(now)
+		}
 		return
 	}
 	name, _, _ := strings.Cut(e.Request, "#")
