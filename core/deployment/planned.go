@@ -94,10 +94,16 @@ func (d *Deployment) startAssigned(name string, now time.Time) {
 }
 
 // startAt starts a replica on a GPU, unless an operator has taken it away, the GPU cannot start it now, or
-// the memory that it needs is unknown.
+// the memory that it needs is unknown and it has none from before it exited.
 func (d *Deployment) startAt(name string, at Location, why string, now time.Time) {
 	_, leaves := d.orphans[orphan{at.Node, name}]
-	if d.replicas[name] != nil || d.takenAway(name) || leaves || !d.schedulable(at.Node) || d.quarantined[at] || !d.sized {
+	last, left := d.lastPlacement[name]
+	switch {
+	case d.replicas[name] != nil, d.takenAway(name), leaves:
+		return
+	case !d.schedulable(at.Node), d.quarantined[at]:
+		return
+	case !d.sized && !(left && last == at):
 		return
 	}
 	d.emit(Placed{name, at, why})
