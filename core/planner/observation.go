@@ -53,6 +53,13 @@ type Report struct {
 	At time.Time // of the assignment that the deployment knows; zero: none
 }
 
+// Device is a device as it reports itself.
+type Device struct {
+	schedule.Device
+	Held map[string]int64   // bytes of the replicas that have memory there, with weights that only they use
+	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
+}
+
 // find returns the deployment of a name, or nil.
 func (o *Observation) find(name string) *Deployment {
 	for i := range o.Deployments {

@@ -36,15 +36,62 @@ func (m *Machine) note(o *Observation, now time.Time) {
 }
 
 // snapshot returns what a plan is made of.
-func (m *Machine) snapshot(o *Observation, devices []schedule.Device, now time.Time) schedule.Snapshot {
-	s := schedule.Snapshot{At: now, Devices: devices, Away: o.Away, Memory: m.memory, Options: m.options}
+func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) schedule.Snapshot {
+	s := schedule.Snapshot{At: now, Away: o.Away, Memory: m.memory, Options: m.options}
+	counted := make(map[string]bool) // replicas whose memory the models say
+	use := useOf(devices)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
-		s.Models = append(s.Models, m.model(d))
-		s.Replicas = append(s.Replicas, d.placed()...)
+		model := m.model(d)
+		placed := d.placed()
+		model.Demand.Utilization = mean(placed, use)
+		s.Models, s.Replicas = append(s.Models, model), append(s.Replicas, placed...)
 		s.Reserved = append(s.Reserved, d.Reserved...)
+		for _, p := range placed {
+			counted[p.Name] = model.Sized
+		}
+	}
+	for _, d := range devices {
+		for name, bytes := range d.Held {
+			if !counted[name] {
+				d.Other += bytes
+			}
+		}
+		if !d.Silent {
+			delete(m.silent, d.Name)
+		} else if _, known := m.silent[d.Name]; !known {
+			m.silent[d.Name] = now
+		}
+		d.SilentSince = m.silent[d.Name]
+		s.Devices = append(s.Devices, d.Device)
 	}
 	return s
+}
+
+// useOf returns the utilization of devices by each replica, as far as it is known.
+func useOf(devices []Device) map[string]float64 {
+	all := make(map[string]float64)
+	for _, d := range devices {
+		for name, share := range d.Use {
+			all[name] = max(all[name], share)
+		}
+	}
+	return all
+}
+
+// mean returns the mean utilization by the replicas that serve, or -1 if none is known.
+func mean(replicas []schedule.Placed, use map[string]float64) float64 {
+	sum, n := 0.0, 0
+	for _, p := range replicas {
+		if share, known := use[p.Name]; known && p.Progress == schedule.Up {
+			sum += share
+			n++
+		}
+	}
+	if n == 0 {
+		return -1
+	}
+	return sum / float64(n)
 }
 
 // model returns a model with its limits for a plan. The number of replicas with which a deployment was stored,

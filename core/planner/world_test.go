@@ -95,11 +95,11 @@ func (w *world) observation() *Observation {
 	return o
 }
 
-func (w *world) devices(of []Node) (all []schedule.Device) {
+func (w *world) devices(of []Node) (all []Device) {
 	for _, n := range of {
 		for _, gpu := range n.GPUs {
-			all = append(all, schedule.Device{Name: n.Name + "/" + gpu, Node: n.Name, Memory: 40 * gib, Draining: n.Draining,
-				KVReserve: 0.1, Utilization: -1})
+			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/" + gpu, Node: n.Name, Memory: 40 * gib,
+				Draining: n.Draining, KVReserve: 0.1, Utilization: -1}})
 		}
 	}
 	return all

@@ -99,7 +99,7 @@ func (r *router) clusterView() *messages.ClusterView {
 		all.Sessions[node] = uint32(n)
 	}
 	names := slices.Collect(maps.Keys(r.reports.deployments))
-	for _, stored := range r.Cache.list() {
+	for _, stored := range r.Cache.All() {
 		names = append(names, stored.GetSpec().GetName())
 	}
 	slices.Sort(names)
