@@ -124,9 +124,10 @@ type Load struct {
 
 // Diurnal is a rate that changes over the day.
 type Diurnal struct {
-	Period Time    `yaml:"period"`
-	Depth  float64 `yaml:"depth"`
-	Peak   Time    `yaml:"peak"`
+	Period    Time    `yaml:"period"`
+	Depth     float64 `yaml:"depth"`
+	Peak      Time    `yaml:"peak"`
+	Sharpness int     `yaml:"sharpness"`
 }
 
 // Spike is a time with a higher rate.

@@ -125,7 +125,7 @@ func named(source workload.Source, deployment string) workload.Source {
 func (s *Scenario) generator(l Load) workload.Load {
 	load := workload.Load{Length: s.file.Duration.Duration, Rate: l.Rate, CV: l.CV,
 		Diurnal: workload.Diurnal{Period: l.Diurnal.Period.Duration, Depth: l.Diurnal.Depth,
-			Peak: l.Diurnal.Peak.Duration},
+			Peak: l.Diurnal.Peak.Duration, Sharpness: l.Diurnal.Sharpness},
 		Prompt: l.Prompt.distribution(), Output: l.Output.distribution(),
 		Adapters: workload.Names{List: l.Adapters.List, Name: "adapter", Count: l.Adapters.Count,
 			Zipf: l.Adapters.Zipf}}
