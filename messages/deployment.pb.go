@@ -1329,9 +1329,11 @@ type DeploymentStatus struct {
 	Preemptions   []*PreemptionStatus `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`                             // in progress, or ended
 	Demand        *Demand             `protobuf:"bytes,30,opt,name=demand,proto3" json:"demand,omitempty"`                                       // at all gateways; absent: unknown
 	// What its replicas cannot do, for humans: "the simulated backend does not support seeds (seeds)".
-	Unsupported   []string            `protobuf:"bytes,31,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
-	Assigned      []*AssignmentStatus `protobuf:"bytes,36,rep,name=assigned,proto3" json:"assigned,omitempty"` // all replicas that are assigned, or there
-	Need          *ReplicaNeed        `protobuf:"bytes,37,opt,name=need,proto3" json:"need,omitempty"`         // absent: the model has not been inspected yet
+	Unsupported   []string             `protobuf:"bytes,31,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
+	Assigned      []*AssignmentStatus  `protobuf:"bytes,36,rep,name=assigned,proto3" json:"assigned,omitempty"`                                // all replicas that are assigned, or there
+	Need          *ReplicaNeed         `protobuf:"bytes,37,opt,name=need,proto3" json:"need,omitempty"`                                        // absent: the model has not been inspected yet
+	Wakes         uint32               `protobuf:"varint,38,opt,name=wakes,proto3" json:"wakes,omitempty"`                                     // of waiting_to_wake, those that may wake the deployment
+	OldestWaiting *durationpb.Duration `protobuf:"bytes,39,opt,name=oldest_waiting,json=oldestWaiting,proto3" json:"oldest_waiting,omitempty"` // age of the oldest of these; absent: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1481,6 +1483,20 @@ func (x *DeploymentStatus) GetAssigned() []*AssignmentStatus {
 func (x *DeploymentStatus) GetNeed() *ReplicaNeed {
 	if x != nil {
 		return x.Need
+	}
+	return nil
+}
+
+func (x *DeploymentStatus) GetWakes() uint32 {
+	if x != nil {
+		return x.Wakes
+	}
+	return 0
+}
+
+func (x *DeploymentStatus) GetOldestWaiting() *durationpb.Duration {
+	if x != nil {
+		return x.OldestWaiting
 	}
 	return nil
 }
@@ -1689,8 +1705,9 @@ type WakeModel struct {
 	Node    string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`        // of the router
 	Waiting uint32                 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests at that router
 	// Those of them that may wake the model: all but those that waited when an operator set a level.
-	Wakes         uint32 `protobuf:"varint,4,opt,name=wakes,proto3" json:"wakes,omitempty"`
-	Revision      uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored deployment, as far as the router knows
+	Wakes         uint32               `protobuf:"varint,4,opt,name=wakes,proto3" json:"wakes,omitempty"`
+	Revision      uint64               `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored deployment, as far as the router knows
+	Oldest        *durationpb.Duration `protobuf:"bytes,38,opt,name=oldest,proto3" json:"oldest,omitempty"`     // age of the oldest request of `wakes`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1758,6 +1775,13 @@ func (x *WakeModel) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *WakeModel) GetOldest() *durationpb.Duration {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
 }
 
 // ListDeployments (query, to the deployments group).
@@ -2006,7 +2030,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xa9\x05\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x81\x06\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2025,7 +2049,9 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x06demand\x18\x1e \x01(\v2\x11.troupe.v1.DemandR\x06demand\x12 \n" +
 	"\vunsupported\x18\x1f \x03(\tR\vunsupported\x127\n" +
 	"\bassigned\x18$ \x03(\v2\x1b.troupe.v1.AssignmentStatusR\bassigned\x12*\n" +
-	"\x04need\x18% \x01(\v2\x16.troupe.v1.ReplicaNeedR\x04need\"\xa3\x03\n" +
+	"\x04need\x18% \x01(\v2\x16.troupe.v1.ReplicaNeedR\x04need\x12\x14\n" +
+	"\x05wakes\x18& \x01(\rR\x05wakes\x12@\n" +
+	"\x0eoldest_waiting\x18' \x01(\v2\x19.google.protobuf.DurationR\roldestWaiting\"\xa3\x03\n" +
 	"\x06Demand\x125\n" +
 	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
 	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +
@@ -2043,13 +2069,14 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
 	"\x03p50\x18\x03 \x01(\x01R\x03p50\x12\x10\n" +
 	"\x03p90\x18\x04 \x01(\x01R\x03p90\x12\x10\n" +
-	"\x03p99\x18\x05 \x01(\x01R\x03p99\"\x7f\n" +
+	"\x03p99\x18\x05 \x01(\x01R\x03p99\"\xb2\x01\n" +
 	"\tWakeModel\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
 	"\awaiting\x18\x03 \x01(\rR\awaiting\x12\x14\n" +
 	"\x05wakes\x18\x04 \x01(\rR\x05wakes\x12\x1a\n" +
-	"\brevision\x18\x05 \x01(\x04R\brevision\"\x11\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\x121\n" +
+	"\x06oldest\x18& \x01(\v2\x19.google.protobuf.DurationR\x06oldest\"\x11\n" +
 	"\x0fListDeployments\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
@@ -2159,17 +2186,19 @@ var file_messages_deployment_proto_depIdxs = []int32{
 	17, // 25: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
 	6,  // 26: troupe.v1.DeploymentStatus.assigned:type_name -> troupe.v1.AssignmentStatus
 	7,  // 27: troupe.v1.DeploymentStatus.need:type_name -> troupe.v1.ReplicaNeed
-	30, // 28: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
-	18, // 29: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
-	18, // 30: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
-	18, // 31: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
-	18, // 32: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
-	25, // 33: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	30, // 28: troupe.v1.DeploymentStatus.oldest_waiting:type_name -> google.protobuf.Duration
+	30, // 29: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
+	18, // 30: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
+	18, // 31: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
+	18, // 32: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
+	18, // 33: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
+	30, // 34: troupe.v1.WakeModel.oldest:type_name -> google.protobuf.Duration
+	25, // 35: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }

@@ -21,7 +21,7 @@ func (s *simulation) performRouter(effects []router.Effect) {
 			}
 		case router.WakeModel:
 			s.models[e.Deployment].post(deployment.Wanted{Node: routerNode, Waiting: e.Waiting, Wakes: e.Wakes,
-				Stored: e.Stored})
+				Oldest: e.Oldest, Stored: e.Stored})
 			s.keepRouting()
 		}
 	}

@@ -41,6 +41,8 @@ type cluster struct {
 	timers []preemptTimer // of preemptions, that have not fired
 
 	departed map[string]time.Time // node that is no member -> since when
+
+	failed map[assignmentID]bool // assignments whose replicas failed
 }
 
 type preemptTimer struct {
@@ -66,6 +68,7 @@ type playedNode struct {
 	draining    bool
 	quarantined bool
 	full        bool // other models use its GPU
+	broken      bool // no model loads
 	replicas    map[string]*playedReplica
 }
 
@@ -92,6 +95,7 @@ func newCluster(t *rapid.T) *cluster {
 	c := &cluster{parks: make(map[string]bool),
 		t: t, d: New("m", "a"), now: time.Unix(1000, 0), nodes: map[string]*playedNode{}, stored: true, files: "one",
 		listed: map[string]time.Time{}, departed: map[string]time.Time{},
+		failed: map[assignmentID]bool{},
 	}
 	c.spec = Spec{Settings: Settings{Path: "p", MaxSequences: 1}, Replicas: 2, Revision: schedule.Revision{Deploy: 1}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -306,13 +310,15 @@ func (c *cluster) start(spec ReplicaSpec) {
 
 // report sends a replica's report. A loading replica has loaded its files.
 func (c *cluster) report(actor Ref) {
-	_, r := c.find(actor)
+	n, r := c.find(actor)
 	if r == nil {
 		return
 	}
 	e := Reported{Report: Report{Replica: r.spec.Name, Actor: r.actor, GPU: "gpu-0", Load: r.load}}
 	wanted := r.spec.Revision.Digest
 	switch {
+	case r.state == ReplicaLoading && n.broken:
+		r.state, e.Failure = ReplicaFailed, &Failure{Reason: LoadFailed, Detail: "broken"}
 	case r.state == ReplicaLoading && wanted == c.files:
 		r.state = r.started()
 	case r.state == ReplicaSuspending && r.load == 0:

@@ -50,6 +50,10 @@ type Deployment struct {
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
+	attempts      map[string]attempt     // replica -> the last attempt to start it as assigned that failed
+	absentSince   map[string]time.Time   // replica that is assigned and was there -> since when it is not
+	refusedAt     time.Time              // of the planner's last PlacementRefused
+	waitsForNeed  bool                   // a replica is missing, and cannot be placed before the inspection
 	wake          wake
 }
 
@@ -64,7 +68,8 @@ func New(name, node string) *Deployment {
 		lastPlacement: make(map[string]Location), lastExit: make(map[string]replicaExit),
 		reservedNames: make(map[string]bool), avoidUntil: make(map[Location]time.Time),
 		quarantined: make(map[Location]bool), departed: make(map[string]time.Time),
-		silent: make(map[Location]time.Time), wake: wake{waiting: make(map[string]demand)},
+		silent: make(map[Location]time.Time), attempts: make(map[string]attempt),
+		absentSince: make(map[string]time.Time), wake: wake{waiting: make(map[string]demand)},
 	}
 }
 
@@ -83,24 +88,32 @@ func (d *Deployment) onTick(now time.Time) {
 	d.stopOrphans()
 	d.pollGPUs()
 	d.noRoom = false
+	d.expireRefusal(now)
 	d.reconcile(now)
 	d.rebalance(now)
+	d.inspect()
 	d.forgetDemand(now)
 	d.fireWake(wakeTick, now)
 }
 
 func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.sized = d.sized && e.Spec.Path == d.spec.Path && e.Spec.Engine.Kind == d.spec.Engine.Kind
+	if !d.isPlan(e.Spec) { // a change by an operator
+		d.failure, d.noRoom, d.unplaced = nil, false, false
+		d.wake.wanted = now
+		clear(d.avoidUntil)
+	}
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
-	d.failure, d.noRoom, d.unplaced = nil, false, false
 	d.shift(applied)
-	d.wake.wanted = now
-	clear(d.avoidUntil)
+	d.beginPlan()
 	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)
 		d.markDrop(d.replicas[name])
 		d.setLevel(d.replicas[name])
+	}
+	if d.planned() {
+		d.inspect()
 	}
 	d.reconcile(now)
 }
@@ -118,11 +131,13 @@ func (d *Deployment) onStaleTerm(e StaleTerm) {
 func (d *Deployment) onInspected(e Inspected, now time.Time) {
 	switch {
 	case e.Path != d.spec.Path || e.Engine != d.spec.Engine.Kind: // of an earlier spec
+	case e.Fault != "" && !d.waitsForNeed && !(d.planned() && d.lacksReplicas()):
+		// No replica is missing.
 	case e.Fault != "": // the next Tick retries
 		d.fail(Failure{Reason: LoadFailed, Detail: "node " + d.node + ": " + e.Fault})
 		d.announce()
 	default:
-		d.need, d.sized = e.Need, true
+		d.need, d.sized, d.waitsForNeed = e.Need, true, false
 		d.reconcile(now)
 	}
 }

@@ -1,6 +1,6 @@
-// Package deployment decides how a deployment keeps the requested number of replicas serving: what
-// happens to each replica, when one is added, replaced, moved or removed, and which GPUs are
-// avoided. core/schedule chooses the next change and the GPUs.
+// Package deployment decides how a deployment keeps its replicas serving: what happens to each replica,
+// and when one is started, restarted, drained and stopped. The planner decides which replicas there are
+// and on which GPUs. A deployment that it has not planned chooses both by core/schedule.
 //
 // A Deployment handles one Event at a time and returns Effects for its caller to carry out, in
 // order. Commands that are not answered are repeated by the next Tick; all of them are idempotent.
@@ -11,6 +11,7 @@
 //	event           phase                   guard        next
 //	added           absent                               placing
 //	moveStarted     absent                               starting
+//	assigned        absent                               starting
 //	adopted         absent                               loading
 //	placed          placing                              starting
 //	notPlaced       placing                              absent
@@ -66,6 +67,32 @@
 //
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
+// # Assignments
+//
+// The replicas of a planned deployment are those of Spec.Assigned, each on its GPU:
+//
+//   - An assigned replica that is not there starts, with others at the same time. It waits while its
+//     node is no member or drains, while its GPU is quarantined, while other replicas have to leave for
+//     it, and until the model has been inspected.
+//   - A replica that is not assigned is retired, and so is one that is assigned to another GPU: it starts
+//     there when its memory is free. Sequences migrate only to replicas that stay.
+//   - A replica that exits is restarted on the GPU where its memory is. If it is not assigned there any
+//     longer, its memory is freed.
+//   - An assignment has failed if its replica failed to load, lost its device, is faulty, or exited twice
+//     within 30 s. It is not tried again before the planner withdraws it or writes it with another time.
+//   - A replica with other settings or files than the spec stays, and is reported as outdated.
+//   - One that an operator has parked or preempted does not start, even if it is assigned.
+//   - A node that comes back with a replica that is assigned there keeps it.
+//
+// The planner writes the number of replicas together with the assignments, so a planned deployment
+// stores no number. If replicas are missing for lack of room, the planner says so with PlacementRefused,
+// which becomes the failure of the deployment until the next one, for at most 30 s. Another plan does not
+// clear a failure on a GPU; that happens when a replica serves, or those that are wanted serve and the
+// assignment that failed is gone.
+//
+// A deployment that waits for its first plan (Unplanned) keeps the replicas that are there, and starts no
+// others.
+//
 // # Deployment
 //
 //	event     state                      next
@@ -81,7 +108,7 @@
 // an event of this table only if requests wait that may wake it.
 //
 //	event   wake              guard                                  next     effects
-//	wanted  resting           asleep                                 storing  store 1 replica
+//	wanted  resting           asleep, not planned                    storing  store 1 replica
 //	        resting           reached a level known to the requests  storing  store the level active
 //	        resting, storing                                         same     —
 //	tick    resting           failed, not wanted for 10 s            storing  store 0 replicas, or that it is parked
@@ -95,12 +122,24 @@
 // after it, and only once it has been carried out: the level standby is reached when no replica serves or
 // finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was woken in
 // vain, because no device has room for it, sleeps again, or is parked again, once no request waits for
-// it. One that is idle is put to sleep by the planner.
+// it. One that is idle is put to sleep by the planner. The planner also wakes a planned deployment, and
+// puts it to sleep after a wake in vain: such a deployment only resets levels, and is parked again.
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.
 //
-// Invariants, checked by the property test:
+// Invariants of a planned deployment, checked by the property tests:
+//
+//   - planned: no GPU is chosen for a replica; it starts only on the GPU to which it is assigned, or where
+//     its memory is until there is a plan; and no number of replicas is stored
+//   - failed: an assignment whose replica failed is not tried again with the same time
+//   - withdrawn: a replica that is not assigned where it is leaves as soon as all nodes have reported
+//   - reported: the status has each replica that is assigned or there once, and why its assignment failed
+//   - refused: a refusal counts only for the stored spec, and ends when nothing is missing
+//   - converges: when all commands are answered and nothing fails, the assigned replicas are there, on their
+//     GPUs and at their levels, and nothing else is left
+//
+// Invariants of every deployment:
 //
 //   - one phase: a replica changes its phase only along the table
 //   - fenced: after StaleTerm there is no effect but Ignored
@@ -109,23 +148,26 @@
 //     replicas, or timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
 //   - awaited: no deployment fails for lack of room while a node has been away for less than 30 s
-//   - avoidance: a replica is not placed by choice on a GPU that is being avoided
-//   - one at a time: at most one replica is placed at a time
-//   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
-//     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - held: no replica is started under the name of one that is parked, or whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
-//   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
-//     requests wait, and no other one does
 //   - command: requests that were reported before a level was known, or reached, do not undo it
 //   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
 //     after requests have not waited for 10 s
-//   - substitute first: a current replica drains for a move only when its substitute serves
 //   - parked: weights are parked only while the deployment is parked or asleep, or if an operator
 //     has parked or preempted the replica
 //   - level: a replica learns the wanted level of the spec, and no other
+//
+// Invariants of one that chooses by itself:
+//
+//   - avoidance: a replica is not placed by choice on a GPU that is being avoided
+//   - one at a time: at most one replica is placed at a time
+//   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
+//     lost node may bring back, unless it returns to the lease of that name
+//   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
+//     requests wait, and no other one does
+//   - substitute first: a current replica drains for a move only when its substitute serves
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
 //     is there, each serves or is on standby as wanted, all are current, and nothing else is left
 package deployment

@@ -101,7 +101,17 @@ type (
 	Wanted struct {
 		Node           string
 		Waiting, Wakes int
-		Stored         uint64 // revision of the stored spec that the router knows
+		Oldest         time.Duration // age of the oldest request that may wake the deployment
+		Stored         uint64        // revision of the stored spec that the router knows
+	}
+
+	// PlacementRefused reports why the planner has assigned fewer replicas than are wanted. It is repeated
+	// as long as replicas are missing.
+	PlacementRefused struct {
+		Stored  uint64 // revision of the stored spec that was planned
+		Missing int    // replicas
+		Failure Failure
+		Later   bool // there may be room soon
 	}
 
 	// Scaled reports that a Scale has ended, with or without success.
@@ -123,28 +133,29 @@ type (
 	}
 )
 
-func (Tick) isEvent()          {}
-func (Apply) isEvent()         {}
-func (Remove) isEvent()        {}
-func (Members) isEvent()       {}
-func (ReplicaList) isEvent()   {}
-func (StaleTerm) isEvent()     {}
-func (Inspected) isEvent()     {}
-func (GPUReport) isEvent()     {}
-func (PlaceTimeout) isEvent()  {}
-func (SurveyTimeout) isEvent() {}
-func (Accepted) isEvent()      {}
-func (Reported) isEvent()      {}
-func (Drained) isEvent()       {}
-func (Migrated) isEvent()      {}
-func (Saved) isEvent()         {}
-func (PreemptTimer) isEvent()  {}
-func (Freed) isEvent()         {}
-func (Wanted) isEvent()        {}
-func (Scaled) isEvent()        {}
-func (Recorded) isEvent()      {}
-func (Exited) isEvent()        {}
-func (Unreachable) isEvent()   {}
+func (Tick) isEvent()             {}
+func (Apply) isEvent()            {}
+func (Remove) isEvent()           {}
+func (Members) isEvent()          {}
+func (ReplicaList) isEvent()      {}
+func (StaleTerm) isEvent()        {}
+func (Inspected) isEvent()        {}
+func (GPUReport) isEvent()        {}
+func (PlaceTimeout) isEvent()     {}
+func (SurveyTimeout) isEvent()    {}
+func (Accepted) isEvent()         {}
+func (Reported) isEvent()         {}
+func (Drained) isEvent()          {}
+func (Migrated) isEvent()         {}
+func (Saved) isEvent()            {}
+func (PreemptTimer) isEvent()     {}
+func (Freed) isEvent()            {}
+func (Wanted) isEvent()           {}
+func (PlacementRefused) isEvent() {}
+func (Scaled) isEvent()           {}
+func (Recorded) isEvent()         {}
+func (Exited) isEvent()           {}
+func (Unreachable) isEvent()      {}
 
 // Handle handles an event and returns its effects, to be carried out in order.
 func (d *Deployment) Handle(e Event, now time.Time) []Effect {
@@ -196,6 +207,8 @@ func (d *Deployment) handle(e Event, now time.Time) {
 		d.onFreed(e, now)
 	case Wanted:
 		d.onWanted(e, now)
+	case PlacementRefused:
+		d.onPlacementRefused(e, now)
 	case Scaled:
 		d.fireWake(scaled, now)
 	case Recorded:

@@ -35,6 +35,8 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 			d.extendStable(moveBackoff, now)
 		case holds == restartable:
 			d.lastPlacement[name] = at
+		case d.planned():
+			d.failExits(name, at, now)
 		default:
 			d.avoid(name, at, now)
 		}
@@ -51,6 +53,15 @@ func (d *Deployment) avoid(name string, at Location, now time.Time) {
 		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.String() +
 			", which is avoided for that time; see the log of node " + at.Node,
 	})
+}
+
+// failExits fails the assignment of a replica that keeps exiting on its GPU. The planner may have another one.
+func (d *Deployment) failExits(name string, at Location, now time.Time) {
+	f := Failure{Reason: EngineFailed, avoided: true, Detail: "replica " + name + " exited twice within " +
+		avoidAfterCrash.String() + " on " + at.String() + "; see the log of node " + at.Node}
+	delete(d.lastPlacement, name)
+	d.failAssignment(name, at, f.Detail, now)
+	d.fail(f)
 }
 
 // onUnreachable handles a broken connection to a replica's node. If the node has left, Members will

@@ -18,6 +18,7 @@ const (
 	NoMemory     Reason = 5
 	LoadFailed   Reason = 9
 	EngineFailed Reason = 10
+	Unsupported  Reason = 15
 	Quarantined  Reason = 20
 	FilesDiffer  Reason = 22
 )
@@ -30,7 +31,7 @@ type Failure struct {
 	Memory     Memory        // with NoMemory
 
 	unplaced bool // no GPU had room
-	later    bool // with unplaced: a GPU that is avoided for a while has room
+	later    bool // with unplaced: there may be room soon, for example on a GPU that is avoided for a while
 	avoided  bool // a replica kept exiting on a GPU, which is avoided; another one may have room
 }
 

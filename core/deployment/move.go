@@ -12,7 +12,7 @@ import (
 // does so only while nothing else changes, and it queries the GPUs only if the number of replicas
 // per GPU permits a better place.
 func (d *Deployment) rebalance(now time.Time) {
-	if d.survey != nil || now.Before(d.stableUntil) || !d.stable(now) {
+	if d.planned() || d.survey != nil || now.Before(d.stableUntil) || !d.stable(now) {
 		return
 	}
 	answers := make(map[Location]*GPU)

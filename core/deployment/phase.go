@@ -26,6 +26,7 @@ type Trigger uint8
 const (
 	added          Trigger = iota // a replica is missing
 	moveStarted                   // a substitute is started on a better GPU
+	assigned                      // the planner assigned it to a GPU
 	adopted                       // a node reports a replica of an earlier term or incarnation
 	placed                        // a GPU was chosen
 	notPlaced                     // no GPU has room, or the model's size is unknown
@@ -45,7 +46,7 @@ const (
 // String returns the name of the trigger.
 func (t Trigger) String() string {
 	return [...]string{
-		"added", "moveStarted", "adopted", "placed", "notPlaced", "accepted", "reported", "reportUp",
+		"added", "moveStarted", "assigned", "adopted", "placed", "notPlaced", "accepted", "reported", "reportUp",
 		"reportDraining", "failed", "retired", "drained", "exited", "unreachable", "nodeLost", "freed",
 	}[t]
 }
@@ -90,6 +91,7 @@ var (
 var rows = table.New("deployment replica", []row{
 	on(added, absent, Placing),
 	on(moveStarted, absent, Starting),
+	on(assigned, absent, Starting),
 	on(adopted, absent, Loading),
 	on(placed, placing, Starting),
 	on(notPlaced, placing, Absent),

@@ -40,13 +40,29 @@ func (d *Deployment) gpus(answers map[Location]*GPU) (all []Location) {
 	return all
 }
 
-// pollGPUs requests the status of the GPUs that have replicas, to detect quarantines.
+// pollGPUs requests the status of the GPUs that have replicas, to detect quarantines, and of those in
+// quarantine on which a replica is to start.
 func (d *Deployment) pollGPUs() {
 	queried := make(map[Location]bool)
+	query := func(at Location) {
+		if d.nodes[at.Node] != nil && !queried[at] {
+			queried[at] = true
+			d.emit(AskGPU{at})
+		}
+	}
 	for _, name := range sorted(d.replicas) {
-		if r := d.replicas[name]; r.phase > Placing && d.nodes[r.spec.At.Node] != nil && !queried[r.spec.At] {
-			queried[r.spec.At] = true
-			d.emit(AskGPU{r.spec.At})
+		if r := d.replicas[name]; r.phase > Placing {
+			query(r.spec.At)
+		}
+	}
+	for _, name := range sorted(d.spec.Assigned) {
+		if at, _ := d.spec.Assigned[name].location(); d.quarantined[at] {
+			query(at)
+		}
+	}
+	for _, name := range sorted(d.lastPlacement) {
+		if at := d.lastPlacement[name]; d.planned() && d.quarantined[at] {
+			query(at)
 		}
 	}
 }

@@ -209,7 +209,9 @@ func (r *replica) nextRequest() string {
 // first.
 func (d *Deployment) migrationTargets(r *replica) (names []string) {
 	for _, name := range sorted(d.replicas) {
-		if other := d.replicas[name]; other != r && other.serving() && sameFiles(other, r) {
+		other := d.replicas[name]
+		stays := !d.planned() || d.state == Removing || d.assignedAt(name, other.spec.At)
+		if other != r && stays && other.serving() && sameFiles(other, r) {
 			names = append(names, name)
 		}
 	}

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -228,10 +229,13 @@ type view struct {
 	reserved map[string]bool
 	ready    bool // all nodes have listed their replicas, or timed out
 	serving  int
+	leases   map[string]Location // of replicas that exited
 }
 
 func (c *cluster) view() view {
-	v := view{phases: map[string]Phase{}, reserved: map[string]bool{}, ready: true}
+	v := view{
+		phases: map[string]Phase{}, reserved: map[string]bool{}, ready: true, leases: maps.Clone(c.d.lastPlacement),
+	}
 	for name, r := range c.d.replicas {
 		v.phases[name] = r.phase
 		if r.serving() {
@@ -260,11 +264,12 @@ func (c *cluster) handle(e Event) {
 			c.pending = append(c.pending, effect)
 		}
 	}
+	c.checkAttempts(e, before)
 	if len(c.pending) > 40 {
 		c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool { return !isAnswered(e) })
 	}
 	for name, r := range c.d.replicas {
-		if before.phases[name] == Absent && before.reserved[name] && !r.adopted {
+		if before.phases[name] == Absent && before.reserved[name] && !r.adopted && !c.d.planned() {
 			c.t.Fatalf("unique: %s is reserved for a lost node", name)
 		}
 	}
@@ -305,7 +310,7 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 			c.t.Fatalf("observed first: %s is placed", e.Replica)
 		}
 	case Placed:
-		if c.now.Before(c.d.avoidUntil[e.At]) {
+		if c.now.Before(c.d.avoidUntil[e.At]) && !c.d.planned() {
 			c.t.Fatalf("avoidance: %s is placed on %v", e.Replica, e.At)
 		}
 	case StartReplica:
@@ -317,6 +322,7 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		if bad := !c.d.schedulable(at.Node) || c.d.quarantined[at]; bad && before.phases[e.Spec.Name] != Starting {
 			c.t.Fatalf("placed: %s is started on %v", e.Spec.Name, at)
 		}
+		c.checkStart(e, before)
 	case Retiring:
 		c.checkRetiring(e, before)
 	case ConfirmRevision:
@@ -338,8 +344,11 @@ func (c *cluster) checkScale(e Scale) {
 		c.t.Fatal("one scale: another one is in flight")
 	}
 	c.scaledAt = c.revision
+	if c.d.planned() && (c.d.spec.Planning != c.spec.Planning || e.To != c.spec.Replicas) {
+		c.t.Fatalf("planned: it is scaled from %d to %d replicas", c.spec.Replicas, e.To)
+	}
 	dormant, idle := c.dormant(), c.now.Sub(c.wanted)
-	switch gaveUp := e.To == 0 || e.Level == Parked; {
+	switch gaveUp := e.To == 0 && !c.d.planned() || e.Level == Parked; {
 	case !c.stored || !c.spec.Sleeps:
 		c.t.Fatalf("woken: it is scaled to %d, but it may not sleep", e.To)
 	case gaveUp && (dormant || c.spec.held() || idle < 10*time.Second || c.d.failure == nil):
@@ -349,7 +358,7 @@ func (c *cluster) checkScale(e Scale) {
 		c.t.Fatalf("woken: dormant: %v, and no request waits for %s", dormant, idle)
 	case c.spec.held() && (!c.knows || c.leaving()):
 		c.t.Fatalf("command: requests that came before it was carried out undo level %s", c.spec.Level)
-	case e.To != max(1, c.spec.Replicas) || e.Level != NoLevel:
+	case e.To != max(1, c.spec.Replicas) && !c.d.planned() || e.Level != NoLevel:
 		c.t.Fatalf("woken: with %d replicas at level %s, not %d", e.To, e.Level, c.spec.Replicas)
 	}
 }
@@ -357,6 +366,9 @@ func (c *cluster) checkScale(e Scale) {
 // dormant reports whether no replica is to serve of a deployment that a request may wake.
 func (c *cluster) dormant() bool {
 	s := c.spec
+	if c.d.planned() && !s.held() {
+		return false
+	}
 	all := s.Level == Parked || s.held() && c.d.wantedActive() == 0
 	return s.Sleeps && (restOf(s) == schedule.Asleep || all)
 }
@@ -434,7 +446,8 @@ func (c *cluster) check() {
 			c.t.Fatalf("known: %s is on %s, which has left", name, n)
 		}
 	}
-	if starting > 1 {
+	c.checkPlan()
+	if starting > 1 && !c.d.planned() {
 		c.t.Fatalf("one at a time: %d replicas are being placed or started", starting)
 	}
 }

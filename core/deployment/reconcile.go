@@ -1,11 +1,6 @@
 package deployment
 
-import (
-	"fmt"
-	"time"
-
-	"troupe/core/schedule"
-)
+import "time"
 
 // reconcile applies changes until the next one has to wait.
 func (d *Deployment) reconcile(now time.Time) {
@@ -14,89 +9,36 @@ func (d *Deployment) reconcile(now time.Time) {
 	}
 	defer d.announce()
 	if d.state == Removing { // all replicas leave
-		d.spec.Preemptions = nil
+		d.spec.Preemptions, d.spec.Assigned = nil, nil
 	}
 	d.startPreemptions(now)
 	d.parkReplicas(now)
-	for range len(d.replicas) + 1 {
-		change := schedule.NextChange(d.spec.Wanted(), d.state == Removing, d.noRoom, d.scheduleInput())
-		switch change.Kind {
-		case schedule.Add:
-			if !d.addReplica(now) {
-				return
-			}
-		case schedule.Remove:
-			r := d.replicas[change.Replica]
-			d.emit(Retiring{change.Replica, change.Why})
-			r.drainCause, r.surplus = change.Why, change.Surplus
-			d.markDrop(r)
-			d.fire(r, retired, none, now)
-		case schedule.Deleted:
-			d.emit(Gone{})
-			return
-		case schedule.NoChange:
-			return
-		}
-	}
-}
-
-// scheduleInput returns the replicas as core/schedule sees them.
-func (d *Deployment) scheduleInput() []schedule.Replica {
-	input := make([]schedule.Replica, 0, len(d.replicas))
-	for _, name := range sorted(d.replicas) {
-		r := d.replicas[name]
-		input = append(input, schedule.Replica{
-			Name: name, Node: r.spec.At.Node, GPU: r.spec.At.GPU, Stage: r.phase.stage(), Current: d.current(r),
-			Evicted: r.phase > Starting && d.evicted(r), Moving: d.hasSubstitute(r), Load: r.last().Load,
-			Need: r.memory,
-		})
-	}
-	return input
-}
-
-func (p Phase) stage() schedule.Stage {
-	switch p {
-	case Placing, Starting:
-		return schedule.Unplaced
-	case Loading:
-		return schedule.Loading
-	case Up:
-		return schedule.Serving
+	switch {
+	case d.state == Removing:
+		d.removeAll(now)
+	case d.planned():
+		d.follow(now)
 	default:
-		return schedule.Draining
+		d.adjust(now)
 	}
 }
 
-// addReplica starts placing a new replica and reports true. If the model has not been inspected, it
-// starts the inspection and reports false. It prefers the name of an exited replica whose lease
-// remains.
-func (d *Deployment) addReplica(now time.Time) bool {
-	if !d.sized {
-		d.emit(Inspect{d.spec.Engine.Kind, d.spec.Path})
-		return false
-	}
-	name := ""
-	for _, n := range sorted(d.lastPlacement) {
-		if d.replicas[n] == nil && !d.takenAway(n) {
-			name = n
-			break
+// removeAll retires the replicas of a deleted deployment, until nothing is left.
+func (d *Deployment) removeAll(now time.Time) {
+	for _, name := range sorted(d.replicas) {
+		if r := d.replicas[name]; r.phase <= Up {
+			d.retire(r, "the deployment was deleted", true, now)
 		}
 	}
-	if name == "" {
-		name = d.newReplicaName()
+	if len(d.replicas) == 0 {
+		d.emit(Gone{})
 	}
-	d.fire(d.add(name, d.replicaSpec(name)), added, none, now)
-	return true
 }
 
-// newReplicaName returns the first unused name. Names of replicas on lost nodes, of preempted
-// and parked replicas, and names with a last placement count as used.
-func (d *Deployment) newReplicaName() string {
-	for n := 0; ; n++ {
-		name := fmt.Sprintf("%s-%d", d.name, n)
-		_, left := d.lastPlacement[name]
-		if d.replicas[name] == nil && !d.reservedNames[name] && !d.takenAway(name) && !left {
-			return name
-		}
-	}
+// retire drains a replica.
+func (d *Deployment) retire(r *replica, why string, surplus bool, now time.Time) {
+	d.emit(Retiring{r.spec.Name, why})
+	r.drainCause, r.surplus = why, surplus
+	d.markDrop(r)
+	d.fire(r, retired, none, now)
 }

@@ -104,6 +104,10 @@ func (d *Deployment) fire(r *replica, on Trigger, holds condition, now time.Time
 	r.phase, r.since = to, now
 	if to == Absent {
 		delete(d.replicas, r.spec.Name)
+		d.absentSince[r.spec.Name] = now
+		if on == freed && d.planned() {
+			delete(d.lastPlacement, r.spec.Name)
+		}
 		return true
 	}
 	d.extendStable(stableFor, now)
@@ -212,6 +216,7 @@ func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
 	r.drop = r.drop || f.Corrupt
 	if d.fire(r, failed, faulty, now) {
 		d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
+		d.failAssignment(r.spec.Name, r.spec.At, f.Detail, now)
 		d.emit(Faulty{r.spec.Name, f.Detail})
 	}
 }
@@ -220,6 +225,7 @@ func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
 func (d *Deployment) onUp(r *replica, now time.Time) {
 	if d.fire(r, reportUp, none, now) {
 		d.failure = nil
+		delete(d.attempts, r.spec.Name)
 		delete(d.lastPlacement, r.spec.Name)
 		if r.last().State == ReplicaServing {
 			d.wake.parked = false
@@ -250,6 +256,7 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 	} else {
 		d.sized = false // the files may have changed since the inspection
 	}
+	d.failAssignment(r.spec.Name, r.spec.At, failure.Detail, now)
 	d.fail(failure.on(r.spec.At.Node))
 }
 
@@ -261,6 +268,9 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	if node, name, ok := strings.Cut(e.Request, "/"); ok {
 		delete(d.orphans, orphan{node, name})
 		d.preemptionFreed(name, now)
+		if d.planned() { // a replica of this name may be assigned there
+			d.reconcile(now)
+		}
 		return
 	}
 	name, _, _ := strings.Cut(e.Request, "#")
@@ -271,7 +281,7 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	}
 	if r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{name})
-		if d.noRoom = false; d.failure != nil && d.failure.unplaced { // there may be room now
+		if d.noRoom = false; !d.planned() && d.failure != nil && d.failure.unplaced { // there may be room now
 			d.failure = nil
 		}
 		d.preemptionFreed(name, now)

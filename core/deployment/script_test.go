@@ -24,6 +24,9 @@ const need = 8 << 20 // bytes per replica in scripts
 //	apply [stored=N] [engine=simulated] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby|parked]
 //	[preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
+//	[assigned=M:NODE[/GPUS][#AT][<OTHER],...|none|later]
+//	                          the assignments: the number of GPUs if it is not 1, the time in seconds, and
+//	                          the replica that has to leave; later: it waits for the planner
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [engine=simulated] [used=N] [near=folder|image|host] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
@@ -31,6 +34,8 @@ const need = 8 << 20 // bytes per replica in scripts
 //	                          their time for answers is over; N: of an earlier placement
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N] [stored=N], scaled
+//	refused [missing=N] [stored=N] [later=yes]
+//	                          by the planner
 //	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, freed-earlier M, recorded
 //	exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
@@ -149,6 +154,11 @@ func (s *scripted) event(l line) Event {
 		return Wanted{Node: first, Waiting: n, Wakes: n, Stored: uint64(l.number("stored"))}
 	case "scaled":
 		return Scaled{}
+	case "refused":
+		return PlacementRefused{
+			Stored: uint64(l.number("stored")), Missing: l.number("missing"), Later: l.named["later"] != "",
+			Failure: Failure{Reason: NoMemory, Detail: "no device has room"},
+		}
 	}
 	events := map[string]Event{
 		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)},
@@ -227,6 +237,39 @@ func (s *scripted) apply(l line) {
 		s.spec.Revision.Digest = digest
 	}
 	s.preempt(l)
+	s.assign(l)
+}
+
+// assign stores assignments.
+func (s *scripted) assign(l line) {
+	all, ok := l.named["assigned"]
+	if !ok {
+		return
+	}
+	s.spec.Planning, s.spec.Assigned = Planned, make(map[string]Assignment)
+	if all == "later" {
+		s.spec.Planning = Unplanned
+	}
+	for _, text := range strings.Split(all, ",") {
+		name, to, ok := strings.Cut(text, ":")
+		if !ok {
+			continue
+		}
+		a, count, seconds := Assignment{Why: "planned"}, 1, 0
+		to, other, waits := strings.Cut(to, "<")
+		if waits {
+			a.After = []string{other}
+		}
+		to, at, _ := strings.Cut(to, "#")
+		node, gpus, _ := strings.Cut(to, "/")
+		_, _ = fmt.Sscan(at, &seconds)
+		_, _ = fmt.Sscan(gpus, &count)
+		a.Node, a.At = node, time.Unix(1000+int64(seconds), 0)
+		for i := range count {
+			a.GPUs = append(a.GPUs, fmt.Sprint("gpu-", i))
+		}
+		s.spec.Assigned[name] = a
+	}
 }
 
 // preempt stores preemptions of replicas on node a, or of m:b on node b.
@@ -348,6 +391,22 @@ func format(e Effect) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "deployment.")
 }
 
+// planOf returns the replicas that are assigned and not there, and what is wrong with others.
+func planOf(all []ReplicaProgress) (text string) {
+	for _, p := range all {
+		if p.Progress == ProgressAssigned {
+			text += fmt.Sprintf(", %s assigned to %s/%s", p.Replica, p.Node, strings.Join(p.GPUs, "+"))
+		}
+		if p.Outdated {
+			text += ", " + p.Replica + " is outdated"
+		}
+		if p.Failure != "" {
+			text += fmt.Sprintf(", %s failed (%s)", p.Replica, p.Failure)
+		}
+	}
+	return text
+}
+
 // summary returns the state, the replicas and the status.
 func (s *scripted) summary() string {
 	text := "= " + s.d.state.String()
@@ -361,6 +420,9 @@ func (s *scripted) summary() string {
 	status := s.d.Status()
 	for _, p := range status.Preemptions {
 		text += fmt.Sprintf(", preemption of %s %v", p.Replica, p.Phase)
+	}
+	if s.d.planned() {
+		text += planOf(status.Replicas)
 	}
 	text += ": " + status.Condition.String()
 	if status.Detail != s.detail && status.Detail != "" {

@@ -42,6 +42,8 @@ type Spec struct {
 	// Preemptions have the replicas that an operator has taken away. One replica fewer is wanted for
 	// each.
 	Preemptions []Preemption
+	Planning    Planning
+	Assigned    map[string]Assignment // with Planned: by replica
 }
 
 // ReplicaSpec is the desired state of one replica.

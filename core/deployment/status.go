@@ -3,6 +3,7 @@ package deployment
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"troupe/core/schedule"
 )
@@ -33,18 +34,25 @@ func (c Condition) String() string {
 type Status struct {
 	Condition Condition
 	Detail    string
-	Failure   *Failure // of the last attempt; nil after a success
-	Serving   int      // replicas that serve
-	Waiting   int      // requests that wait until a replica serves
+	Failure   *Failure      // of the last attempt; nil after a success
+	Serving   int           // replicas that serve
+	Waiting   int           // requests that wait until a replica serves
+	Wakes     int           // of these, those that may wake the deployment
+	Oldest    time.Duration // age of the oldest of these; 0: there is none
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
 	// Preemptions in progress, and those that have ended and are still stored.
 	Preemptions []PreemptionStatus
+	// Replicas that are assigned, or there.
+	Replicas []ReplicaProgress
 }
 
 // Status returns the status of the deployment.
 func (d *Deployment) Status() Status {
-	s := Status{Failure: d.failure, Waiting: d.wake.sum()}
+	s := Status{
+		Failure: d.failure, Waiting: d.wake.sum(), Wakes: d.wake.wakes(), Oldest: d.wake.oldest(d.now),
+		Replicas: d.progress(),
+	}
 	for _, name := range sorted(d.replicas) {
 		r := d.replicas[name]
 		if r.serving() {
@@ -108,6 +116,9 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionPending, d.failure.Detail
 	case d.failure != nil:
 		return ConditionFailed, d.failure.Detail
+	}
+	if d.waitsForPlanner() {
+		return ConditionPending, "no replica serves yet; it waits for the planner"
 	}
 	if d.state == Active && d.spec.Sleeps {
 		return ConditionWaking, fmt.Sprintf("no replica serves yet; requests waiting: %d", d.wake.sum())

@@ -23,8 +23,9 @@ type wake struct {
 
 // demand is a node's last report.
 type demand struct {
-	waiting int
-	at      time.Time
+	waiting, wakes int
+	oldest         time.Time // arrival of the oldest request that may wake the deployment
+	at             time.Time
 }
 
 // WakeState is whether the deployment changes its own number of replicas.
@@ -62,7 +63,7 @@ var (
 
 var (
 	anyTime  = table.Guard[wakeCondition]{}
-	isAsleep = table.Guard[wakeCondition]{Name: "asleep", Holds: (*Deployment).isAsleep}
+	isAsleep = table.Guard[wakeCondition]{Name: "asleep, not planned", Holds: (*Deployment).isAsleep}
 	isKept   = table.Guard[wakeCondition]{Name: "reached a level known to the requests", Holds: (*Deployment).isKept}
 	inVain   = table.Guard[wakeCondition]{Name: "failed, not wanted for 10 s", Holds: (*Deployment).inVain}
 )
@@ -92,8 +93,8 @@ func (d *Deployment) fireWake(on wakeEvent, now time.Time) {
 
 // onWanted handles the report of a router about the requests that wait there.
 func (d *Deployment) onWanted(e Wanted, now time.Time) {
-	before := d.wake.sum()
-	d.wake.waiting[e.Node] = demand{e.Waiting, now}
+	before, wakes := d.wake.sum(), d.wake.wakes()
+	d.wake.waiting[e.Node] = demand{e.Waiting, e.Wakes, now.Add(-e.Oldest), now}
 	if e.Waiting > 0 {
 		d.wake.wanted = now
 	}
@@ -101,7 +102,7 @@ func (d *Deployment) onWanted(e Wanted, now time.Time) {
 		d.wake.known = e.Stored
 		d.fireWake(wanted, now)
 	}
-	if d.wake.sum() != before {
+	if d.wake.sum() != before || d.wake.wakes() != wakes {
 		d.announce()
 	}
 }
@@ -123,8 +124,27 @@ func (w *wake) sum() (n int) {
 	return n
 }
 
+// wakes returns the number of requests that may wake the deployment.
+func (w *wake) wakes() (n int) {
+	for _, d := range w.waiting {
+		n += d.wakes
+	}
+	return n
+}
+
+// oldest returns the age of the oldest request that may wake the deployment; 0: there is none.
+func (w *wake) oldest(now time.Time) (age time.Duration) {
+	for _, d := range w.waiting {
+		if d.wakes > 0 {
+			age = max(age, now.Sub(d.oldest))
+		}
+	}
+	return age
+}
+
+// isAsleep reports whether the deployment is asleep and wakes itself.
 func (d *Deployment) isAsleep(time.Time) bool {
-	return d.state == Active && d.spec.Rest == schedule.Asleep && !d.spec.held()
+	return d.state == Active && !d.planned() && d.spec.Rest == schedule.Asleep && !d.spec.held()
 }
 
 // isKept reports whether an operator keeps all replicas from serving, of a deployment that may sleep,
@@ -147,10 +167,11 @@ func (d *Deployment) suspending() bool {
 }
 
 // inVain reports whether the deployment was woken but cannot serve, and no request waits any
-// longer. A request wakes it again, and is refused for the reasons that apply then.
+// longer. A request wakes it again, and is refused for the reasons that apply then. The planner puts
+// deployments to sleep that it plans, but does not park them.
 func (d *Deployment) inVain(now time.Time) bool {
 	awake := d.state == Active && d.spec.Rest == schedule.Awake && !d.spec.held()
-	if !awake || !d.spec.Sleeps || d.failure == nil || d.mayRecover() {
+	if !awake || d.planned() && !d.wake.parked || !d.spec.Sleeps || d.failure == nil || d.mayRecover() {
 		return false
 	}
 	for _, r := range d.replicas {
@@ -163,7 +184,11 @@ func (d *Deployment) inVain(now time.Time) bool {
 
 func (d *Deployment) awaken() {
 	d.wake.parked = d.spec.Level == Parked
-	d.emit(Scale{To: max(1, d.spec.Replicas), Why: "requests wait for it"})
+	to := max(1, d.spec.Replicas)
+	if d.planned() { // the planner stores the number
+		to = d.spec.Replicas
+	}
+	d.emit(Scale{To: to, Why: "requests wait for it"})
 }
 
 // giveUp puts the deployment to sleep, or parks it again if it was parked.

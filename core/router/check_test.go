@@ -196,11 +196,15 @@ func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
 
 // checkWake checks the number of requests that may wake a model.
 func (n *node) checkWake(e WakeModel) {
-	wakes := 0
+	wakes, oldest := 0, time.Duration(0)
 	for id, r := range n.m.requests {
 		if r.Model == e.Deployment && !(n.held[id] && n.level(r.Model) != "") {
 			wakes++
+			oldest = max(oldest, n.w.now.Sub(r.Arrived))
 		}
+	}
+	if e.Oldest != oldest {
+		n.w.Fatalf("command: %+v, want %s as the age of the oldest request that wakes", e, oldest)
 	}
 	if e.Wakes != wakes || e.Wakes > e.Waiting || e.Stored != n.m.stored[e.Deployment].At {
 		n.w.Fatalf("command: %+v, want %d requests that wake; %v were there when a level was set", e, wakes, n.held)

@@ -1,6 +1,10 @@
 package router
 
-import "troupe/core/route"
+import (
+	"time"
+
+	"troupe/core/route"
+)
 
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
@@ -23,7 +27,8 @@ type WakeModel struct {
 	To             Actor
 	Deployment     string
 	Waiting, Wakes int
-	Stored         uint64 // revision of the stored deployment, as far as this router knows
+	Oldest         time.Duration // age of the oldest request that may wake the deployment; 0: there is none
+	Stored         uint64        // revision of the stored deployment, as far as this router knows
 }
 
 // AskSnapshot requests a snapshot from a peer's router.

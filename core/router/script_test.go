@@ -367,6 +367,9 @@ func text(e Effect) string {
 		if e.Wakes != e.Waiting {
 			shown += fmt.Sprintf(", %d wake", e.Wakes)
 		}
+		if e.Oldest > 0 {
+			shown += fmt.Sprintf(", for %s", e.Oldest)
+		}
 		if e.Stored > 0 {
 			shown += fmt.Sprintf(" (revision %d)", e.Stored)
 		}

@@ -57,14 +57,15 @@ func (m *Machine) hold(model string) {
 	}
 }
 
-// wakers returns the number of requests that may wake a model.
-func (m *Machine) wakers(model string) (n int) {
+// wakers returns the number of requests that may wake a model, and the age of the oldest of them.
+func (m *Machine) wakers(model string, now time.Time) (n int, oldest time.Duration) {
 	for _, id := range m.waiting.Waiting(model) {
-		if !m.requests[id].held || m.dormant(m.stored[model]) == "" {
+		if r := m.requests[id]; !r.held || m.dormant(m.stored[model]) == "" {
 			n++
+			oldest = max(oldest, now.Sub(r.Arrived))
 		}
 	}
-	return n
+	return n, oldest
 }
 
 // queue carries out the effects of the queue.
@@ -82,7 +83,8 @@ func (m *Machine) queue(effects []wake.Effect, now time.Time) {
 			delete(m.requests, e.ID)
 		case wake.Wake:
 			if to, ok := m.groups[m.statuses[e.Model].Node]; ok {
-				m.emit(WakeModel{to, e.Model, e.Waiting, m.wakers(e.Model), m.stored[e.Model].At})
+				wakes, oldest := m.wakers(e.Model, now)
+				m.emit(WakeModel{to, e.Model, e.Waiting, wakes, oldest, m.stored[e.Model].At})
 			}
 		}
 	}

@@ -23,7 +23,8 @@ type displacement struct {
 // displace returns the devices for a replica and the replicas that leave for it. It returns none if no
 // replicas that may leave make room. The replicas with the lowest priority leave first; of these those
 // without demand, then those with the least demand per byte, then those used the longest ago.
-func (w *world) displace(m *model, u Urgency) (best displacement, ok bool) {
+func (w *world) displace(q request) (best displacement, ok bool) {
+	m, nodes := q.model, q.siblingsOn()
 	var price []float64
 	for _, of := range w.clusters(m) {
 		type candidate struct {
@@ -33,8 +34,8 @@ func (w *world) displace(m *model, u Urgency) (best displacement, ok bool) {
 		}
 		var all []candidate
 		for _, d := range of {
-			if victims, possible := w.victimsOn(m, d, u); possible {
-				all = append(all, candidate{d, victims, w.price(m, d, victims)})
+			if victims, possible := w.victimsOn(q, d); possible {
+				all = append(all, candidate{d, victims, w.price(q, d, nodes, victims)})
 			}
 		}
 		if len(all) < m.Group {
@@ -52,7 +53,7 @@ func (w *world) displace(m *model, u Urgency) (best displacement, ok bool) {
 			}
 			sum = append(sum, c.price...)
 		}
-		if !w.allowed(m, u, next.victims) {
+		if !w.allowed(q, next.victims) {
 			continue
 		}
 		if !ok || cmp.Or(slices.Compare(sum, price), cmp.Compare(islands(next.on), islands(best.on))) < 0 {
@@ -64,50 +65,50 @@ func (w *world) displace(m *model, u Urgency) (best displacement, ok bool) {
 
 // victimsOn returns the replicas that have to leave a device for a model. It reports false if those that
 // may leave are not enough.
-func (w *world) victimsOn(m *model, d *device, u Urgency) (leave []*replica, ok bool) {
-	if r := w.admits(m, d, u, here); r.final {
+func (w *world) victimsOn(q request, d *device) (leave []*replica, ok bool) {
+	if r := w.admits(q, d, here); r.final {
 		return nil, false
 	}
 	var may []victim
 	for _, r := range d.replicas {
-		if !r.leaves && w.mayLeave(m, r, u) {
+		if !r.leaves && w.mayLeave(q, r) {
 			may = append(may, w.victim(r))
 		}
 	}
 	slices.SortStableFunc(may, victim.compare)
 	stays := func(r *replica) bool { return !r.leaves && !slices.Contains(leave, r) }
 	for _, v := range may {
-		if w.admits(m, d, u, stays).kind == "" {
+		if w.admits(q, d, stays).kind == "" {
 			break
 		}
 		leave = append(leave, v.replica)
 	}
-	if w.admits(m, d, u, stays).kind != "" {
+	if w.admits(q, d, stays).kind != "" {
 		return nil, false
 	}
 	for _, v := range slices.Clone(leave) { // those that need not leave after all
 		all := leave
 		leave = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return r == v })
-		if w.admits(m, d, u, stays).kind != "" {
+		if w.admits(q, d, stays).kind != "" {
 			leave = all
 		}
 	}
-	return leave, w.allowed(m, u, leave)
+	return leave, w.allowed(q, leave)
 }
 
 // mayLeave reports whether a replica may leave for a model. Only a strictly lower priority is preempted. A
 // model of the same or a higher priority yields a replica without work. One of the same priority also does
 // so to a model without any replica, after both had their time.
-func (w *world) mayLeave(m *model, r *replica, u Urgency) bool {
-	v := r.model
+func (w *world) mayLeave(q request, r *replica) bool {
+	m, v, u := q.model, r.model, q.urgency
 	switch {
-	case v == nil || v == m || v.held || v.Pinned || r.started:
+	case v == nil || v == m || v.held || v.Pinned || !v.Sized || r.started:
 		return false
 	case v.Priority > m.Priority:
 		return u <= Missed || u == Headroom && v.Priority == Batch
 	case u > Missed:
 		return false
-	case v.Demand.idle(w.at, w.options) && v.Min < len(v.replicas) && w.rested(r):
+	case v.Demand.idle(w.at, w.options) && v.Min < v.have() && w.rested(r):
 		return true
 	}
 	return v.Priority == m.Priority && u == Wake && w.rested(r) && w.waitedLong(m)
@@ -116,7 +117,7 @@ func (w *world) mayLeave(m *model, r *replica, u Urgency) bool {
 // rested reports whether a replica has been there for its minimum residence.
 func (w *world) rested(r *replica) bool {
 	least := max(w.options.Residence, time.Duration(w.options.ResidenceLoads*float64(r.model.Loads.least())))
-	return r.Progress == Up && w.at.Sub(r.Since) >= least
+	return w.eventually || r.Progress == Up && w.at.Sub(r.Since) >= least
 }
 
 // least returns the shortest known load.
@@ -125,6 +126,9 @@ func (l LoadTimes) least() time.Duration { return cmp.Or(l.Device, l.Host, l.Dis
 // waitedLong reports whether the oldest request for a model has waited so long that a load must begin to
 // end within its wait.
 func (w *world) waitedLong(m *model) bool {
+	if w.eventually {
+		return true
+	}
 	if m.WakeWait < 0 || m.Demand.Oldest.IsZero() {
 		return false
 	}
@@ -133,7 +137,7 @@ func (w *world) waitedLong(m *model) bool {
 
 // allowed reports whether the models keep their minimums without some replicas. The minimum of a model
 // comes before that of a lower priority.
-func (w *world) allowed(m *model, u Urgency, leave []*replica) bool {
+func (w *world) allowed(q request, leave []*replica) bool {
 	for _, r := range leave {
 		n := 0
 		for _, o := range leave {
@@ -141,8 +145,8 @@ func (w *world) allowed(m *model, u Urgency, leave []*replica) bool {
 				n++
 			}
 		}
-		below := len(r.model.replicas)-n < r.model.Min
-		if below && !(u == Minimum && r.model.Priority > m.Priority) {
+		below := r.model.have()-n < r.model.Min
+		if below && !(q.urgency == Minimum && r.model.Priority > q.Priority) {
 			return false
 		}
 	}
@@ -152,7 +156,8 @@ func (w *world) allowed(m *model, u Urgency, leave []*replica) bool {
 func (w *world) victim(r *replica) victim {
 	m := r.model
 	v := victim{replica: r, idle: m.Demand.idle(w.at, w.options), last: m.Demand.Last}
-	v.worth = (float64(m.Demand.sequences()) + max(0, m.Demand.Rate)) / (float64(m.bytes()) / (1 << 30))
+	v.worth = (float64(m.Demand.sequences()) + max(0, m.Demand.Rate)) /
+		(max(1, m.bytes()) / (1 << 30))
 	return v
 }
 
@@ -165,7 +170,7 @@ func (v victim) compare(o victim) int {
 
 // price returns what a displacement costs, the most important figure first: the highest priority that
 // leaves, whether it has work, the streams that move, and the bytes that load.
-func (w *world) price(m *model, d *device, leave []*replica) []float64 {
+func (w *world) price(q request, d *device, nodes map[string]int, leave []*replica) []float64 {
 	priority, work, streams, worth := -float64(Batch)-1, 0.0, 0.0, 0.0
 	for _, r := range leave {
 		v := w.victim(r)
@@ -176,6 +181,6 @@ func (w *world) price(m *model, d *device, leave []*replica) []float64 {
 		streams += float64(r.Streams)
 		worth += v.worth
 	}
-	p := w.preferenceOf(m, d)
-	return []float64{priority, work, worth, streams, float64(len(leave)), float64(p.weights)}
+	p := w.preferenceOf(q, d, nodes)
+	return []float64{priority, work, worth, streams, float64(len(leave)), -float64(p.weights)}
 }

@@ -8,6 +8,15 @@ import (
 	"troupe/core/units"
 )
 
+// request is a replica that needs devices.
+type request struct {
+	*model
+	urgency  Urgency
+	siblings bool     // devices with another replica of the model will do
+	replaces *replica // it may take the device of this one, whatever else is there; nil: none
+	why      string
+}
+
 // refusal is why a device does not take a replica. The zero refusal: it does.
 type refusal struct {
 	kind   string // for counting
@@ -15,49 +24,99 @@ type refusal struct {
 	final  bool // no other replica could make room
 }
 
-// admits returns why a device does not take a replica of a model, beside the replicas for which stays
-// holds.
-func (w *world) admits(m *model, d *device, u Urgency, stays func(*replica) bool) refusal {
-	avoid := w.memory.Avoid[avoidKey(m.Name, d.Name)]
+// replicasPerDevice is the largest number of replicas on a device.
+const replicasPerDevice = 256
+
+// admits returns why a device does not take a replica, beside the replicas for which stays holds.
+func (w *world) admits(q request, d *device, stays func(*replica) bool) refusal {
+	if r := w.usable(q, d); r.kind != "" {
+		return r
+	}
+	if r := w.neighbors(q, d, stays); r.kind != "" {
+		return r
+	}
+	if short := d.short(q.model, stays); short > 0 {
+		alone := d.short(q.model, func(*replica) bool { return false })
+		return refusal{shortOfMemory, units.FormatBytes(short), alone > 0}
+	}
+	return refusal{}
+}
+
+// Kinds of refusals that others depend on.
+const (
+	shortOfMemory = "short of memory"
+	refusedLately = "refused it lately"
+	didNotAnswer  = "did not answer"
+)
+
+// usable returns why a device takes no replica of a model at present, whatever else is there.
+func (w *world) usable(q request, d *device) refusal {
+	if r := w.works(q.model, d); r.kind != "" {
+		return r
+	}
 	switch {
+	case w.avoids(q.model, d):
+		return refusal{refusedLately, w.memory.Avoid[avoidKey(q.Name, d.Name)].Why, true}
+	case q.Pinned && q.replaces != nil && !slices.Contains(q.replaces.on, d):
+		return refusal{"not where it is pinned", "", true}
+	case len(d.replicas) >= replicasPerDevice:
+		return refusal{"full", "", true}
+	}
+	return refusal{}
+}
+
+// avoids reports whether a start of a model on a device failed lately.
+func (w *world) avoids(m *model, d *device) bool {
+	return len(w.memory.Avoid) > 0 && w.at.Before(w.memory.Avoid[avoidKey(m.Name, d.Name)].Until)
+}
+
+// works returns why a device takes no replica of a model.
+func (w *world) works(m *model, d *device) refusal {
+	switch {
+	case d.Silent:
+		return refusal{didNotAnswer, "", true}
+	case d.Engine.OrNative() != m.Engine.OrNative():
+		return refusal{"for other engines", "", true}
 	case d.Failed:
 		return refusal{"failed", "", true}
+	case d.Quarantined:
+		return refusal{"quarantined", "", true}
 	case d.Draining:
 		return refusal{"draining", "", true}
-	case w.at.Before(avoid.Until):
-		return refusal{"refused it lately", avoid.Why, true}
 	}
+	return refusal{}
+}
+
+// neighbors returns why a replica does not join those on a device.
+func (w *world) neighbors(q request, d *device, stays func(*replica) bool) refusal {
+	own := q.replaces != nil && slices.Contains(q.replaces.on, d)
 	busy := false
 	for _, r := range d.replicas {
 		switch {
-		case !stays(r):
-		case r.model == m && u != Minimum:
+		case !stays(r) || r.model == nil:
+		case r.model == q.model && !q.siblings && r != q.replaces:
 			return refusal{"with a replica of it", "", true}
-		case r.model == m, r.model.Priority == Batch && (m.Priority == High || m.Priority == Standard):
+		case r.model == q.model, r.model.Priority == Batch && (q.Priority == High || q.Priority == Standard):
 		case r.model.Priority == Critical:
-			return refusal{"of critical models", r.Model, true}
-		case m.Priority == Critical:
-			return refusal{"in use by other models", r.Model, false}
+			return refusal{"of critical models", r.Placed.Model, true}
+		case q.Priority == Critical:
+			return refusal{"in use by other models", r.Placed.Model, false}
 		default:
-			busy = true
+			busy = busy || !own
 		}
 	}
-	if most := w.mostUse(m, u); busy && (d.Utilization < 0 && most < 1 || d.Utilization >= most) {
+	if most := w.mostUse(q); busy && (d.Utilization < 0 && most < 1 || d.Utilization >= most) {
 		return refusal{"in use by other models", fmt.Sprintf("%.0f%%", 100*d.Utilization), false}
-	}
-	if short := d.short(m, stays); short > 0 {
-		alone := d.short(m, func(*replica) bool { return false })
-		return refusal{"short of memory", units.FormatBytes(short), alone > 0}
 	}
 	return refusal{}
 }
 
 // mostUse returns the utilization below which a device with other models takes a replica.
-func (w *world) mostUse(m *model, u Urgency) float64 {
+func (w *world) mostUse(q request) float64 {
 	switch {
-	case u <= Wake:
+	case q.urgency <= Wake:
 		return 2 // at any utilization: turns divide the device
-	case m.Priority == Batch:
+	case q.Priority == Batch:
 		return w.options.FillBelow
 	}
 	return w.options.ShareBelow
@@ -68,35 +127,28 @@ func here(r *replica) bool { return !r.leaves }
 
 // preference is what is compared between devices that admit a replica. A lower value is better.
 type preference struct {
-	siblings int     // replicas of the model
+	siblings int     // replicas of the model, without the one that is replaced
 	shared   int     // replicas of other models
-	weights  int     // 0: on the device, 1: in host memory of the node, 2: farther
+	node     int     // replicas of the model on the node, likewise
+	weights  Where   // the nearest place that has the weights; a higher value is better
 	use      float64 // expected utilization; 0.5 if it is unknown
 	spare    int64   // bytes less than those of an empty device
-	node     int     // replicas of the model on the node
 }
 
-func (w *world) preferenceOf(m *model, d *device) preference {
-	p := preference{weights: 2, use: 0.5}
+// preferenceOf returns the preference for a device. Nodes are the numbers of replicas of the model by node.
+func (w *world) preferenceOf(q request, d *device, nodes map[string]int) preference {
+	p := preference{weights: d.near[q.Name], use: 0.5, node: nodes[d.Node]}
 	for _, r := range d.replicas {
 		switch {
-		case r.leaves:
-		case r.model == m:
+		case r.leaves || r == q.replaces:
+		case r.model == q.model:
 			p.siblings++
 		default:
 			p.shared++
 		}
 	}
-	for _, r := range m.replicas {
-		if r.on[0].Node == d.Node {
-			p.node++
-		}
-	}
-	if slices.Contains(d.Images, m.Name) {
-		p.weights = 1
-	}
-	if slices.Contains(d.Weights, m.Name) {
-		p.weights = 0
+	if q.replaces != nil && q.replaces.on[0].Node == d.Node {
+		p.node--
 	}
 	if d.Utilization >= 0 {
 		p.use = d.Utilization
@@ -109,27 +161,46 @@ func (w *world) preferenceOf(m *model, d *device) preference {
 	return p
 }
 
-// compare orders preferences. Weights on the device count more than spare memory and than the nodes of
-// other replicas, and less than a device without other models.
+// compare orders preferences. Weights on the device count more than spare memory, and less than a device
+// without other models and than nodes with fewer replicas of the model.
 func (p preference) compare(q preference) int {
 	return cmp.Or(cmp.Compare(p.siblings, q.siblings), cmp.Compare(min(p.shared, 1), min(q.shared, 1)),
-		cmp.Compare(p.weights, q.weights), cmp.Compare(p.use, q.use), cmp.Compare(p.node, q.node),
+		cmp.Compare(p.node, q.node), cmp.Compare(q.weights, p.weights), cmp.Compare(p.use, q.use),
 		cmp.Compare(p.spare, q.spare))
+}
+
+// compareLoad orders preferences by the load of the devices alone.
+func (p preference) compareLoad(q preference) int {
+	return cmp.Or(cmp.Compare(p.use, q.use), cmp.Compare(p.siblings+p.shared, q.siblings+q.shared))
+}
+
+// compare returns the comparison of preferences that the options name.
+func (o Options) compare() func(p, q preference) int {
+	if o.Placement == "least-loaded" {
+		return preference.compareLoad
+	}
+	return preference.compare
 }
 
 // String returns what speaks for the device.
 func (p preference) String() string {
-	place := [...]string{
-		"its weights are there", "its weights are in host memory", "its weights are on disk",
-	}[p.weights]
+	place := cmp.Or(p.weights.String(), "its node has no weights")
 	if p.shared == 0 {
 		return place + ", no other model"
 	}
 	return fmt.Sprintf("%s, shared with %d replicas of other models", place, p.shared)
 }
 
-// group returns the best devices for a replica of those for which admit holds, or none.
-func (w *world) group(m *model, admit func(*device) bool) (best []*device, why string) {
+// group returns the best devices for a replica beside the replicas for which stays holds, or none.
+func (w *world) group(q request, stays func(*replica) bool) (best []*device, why string) {
+	return w.groupOf(q, stays, func(*device) bool { return true })
+}
+
+// groupOf returns the best devices for a replica of those for which eligible holds, or none.
+func (w *world) groupOf(q request, stays func(*replica) bool, eligible func(*device) bool) (best []*device,
+	why string,
+) {
+	m, nodes, compare := q.model, q.siblingsOn(), w.options.compare()
 	var like []preference
 	better := func(devices []*device, prefs []preference) bool {
 		if best == nil {
@@ -138,7 +209,7 @@ func (w *world) group(m *model, admit func(*device) bool) (best []*device, why s
 		if c := cmp.Compare(islands(devices), islands(best)); c != 0 {
 			return c < 0
 		}
-		return slices.CompareFunc(prefs, like, preference.compare) < 0
+		return slices.CompareFunc(prefs, like, compare) < 0
 	}
 	for _, of := range w.clusters(m) {
 		type candidate struct {
@@ -147,14 +218,19 @@ func (w *world) group(m *model, admit func(*device) bool) (best []*device, why s
 		}
 		var all []candidate
 		for _, d := range of {
-			if admit(d) {
-				all = append(all, candidate{d, w.preferenceOf(m, d)})
+			if eligible(d) && w.admits(q, d, stays).kind == "" {
+				all = append(all, candidate{d, w.preferenceOf(q, d, nodes)})
 			}
 		}
 		if len(all) < m.Group {
 			continue
 		}
-		slices.SortStableFunc(all, func(a, b candidate) int { return a.compare(b.preference) })
+		order := func(a, b candidate) int { return compare(a.preference, b.preference) }
+		if m.Group == 1 {
+			all[0] = slices.MinFunc(all, order)
+		} else {
+			slices.SortStableFunc(all, order)
+		}
 		devices, prefs := make([]*device, m.Group), make([]preference, m.Group)
 		for i, c := range all[:m.Group] {
 			devices[i], prefs[i] = c.device, c.preference

@@ -1,58 +1,106 @@
 package schedule
 
-import "time"
+import (
+	"maps"
+	"strings"
+	"time"
+)
 
-// Memory is what a plan passes to the next one. It holds times and learned bounds, and no decisions: a plan
-// without it is right too, but may repeat an attempt, or change a number of replicas sooner.
+// Memory is what a plan passes to the next one. It holds times, learned bounds and which replica is whose
+// substitute: a plan without it is right too, but may repeat an attempt, or change a number of replicas
+// sooner.
 type Memory struct {
-	Models map[string]ModelMemory // by name
-	Avoid  map[string]Attempt     // by model and device, as "model on node-a/gpu-0"
+	Models      map[string]ModelMemory // by name
+	Avoid       map[string]Attempt     // by model and device, as "model on node-a/gpu-0"
+	Substitutes map[string]Substitute  // by the name of the substitute
 }
 
 // ModelMemory is what is remembered of a model.
 type ModelMemory struct {
-	LowSince time.Time // since when one replica fewer is enough; zero: it is not
+	LowSince  time.Time // since when one replica fewer is enough; zero: it is not
+	HighSince time.Time // since when the load is too high, by the policy "threshold"; zero: it is not
 	// Overload is the least rate of arrivals per replica at which there was too little headroom, although all
 	// wanted replicas served. 0: none was seen.
 	Overload float64
-	Changed  time.Time // when its number of replicas was last changed
+	// Queued is the highest rate of arrivals per replica while sequences queued, by the policy "threshold".
+	Queued  float64
+	Changed time.Time // when its number of replicas was last changed
+	NoMove  time.Time // no replica of it moves before
 }
 
 // Attempt is a start that failed or timed out.
 type Attempt struct {
+	At       time.Time // of the last one
 	Until    time.Time // no other attempt before
 	Failures int       // in a row
+	Replica  string    // the last one
 	Why      string
+}
+
+// Substitute is whose place a replica takes when it serves.
+type Substitute struct {
+	Replaces string
+	Moves    bool // to a better device
 }
 
 // clone returns a copy that may be changed.
 func (m Memory) clone() Memory {
-	out := Memory{Models: make(map[string]ModelMemory, len(m.Models)), Avoid: make(map[string]Attempt, len(m.Avoid))}
-	for name, model := range m.Models {
-		out.Models[name] = model
+	out := Memory{make(map[string]ModelMemory, len(m.Models)), make(map[string]Attempt, len(m.Avoid)),
+		make(map[string]Substitute, len(m.Substitutes))}
+	maps.Copy(out.Models, m.Models)
+	maps.Copy(out.Avoid, m.Avoid)
+	maps.Copy(out.Substitutes, m.Substitutes)
+	return out
+}
+
+// prune forgets models that are gone and attempts that are long ago. If time has gone backwards, times in
+// the future become the present, and what had lasted begins anew.
+func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
+	for name, memory := range m.Models {
+		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
+		memory.Changed = past(now, memory.Changed)
+		if most := now.Add(o.MoveBackoff); memory.NoMove.After(most) {
+			memory.NoMove = most
+		}
+		m.Models[name] = memory
+		if models[name] == nil {
+			delete(m.Models, name)
+		}
 	}
 	for key, a := range m.Avoid {
-		out.Avoid[key] = a
+		if most := now.Add(o.MaxBackoff); a.Until.After(most) {
+			a.Until = most
+			m.Avoid[key] = a
+		}
+		model, _, _ := strings.Cut(key, " on ")
+		if now.Sub(a.Until) > o.MaxBackoff || models[model] == nil {
+			delete(m.Avoid, key)
+		}
 	}
-	return out
 }
 
 // avoidKey returns the key of a model and a device in Avoid.
 func avoidKey(model, device string) string { return model + " on " + device }
 
-// failed notes an attempt that failed.
-func (m Memory) failed(o Options, now time.Time, model string, devices []string, why string) {
-	for _, d := range devices {
-		key := avoidKey(model, d)
+// failed notes an attempt that failed. One that was noted before, and whose replica is still there, counts
+// once.
+func (m Memory) failed(o Options, now time.Time, r *replica, why string) {
+	for _, d := range r.Devices {
+		key := avoidKey(r.Placed.Model, d)
 		a := m.Avoid[key]
+		if a.Replica == r.Name && now.Before(a.Until) {
+			continue
+		}
 		wait := o.Backoff << min(a.Failures, 16)
-		m.Avoid[key] = Attempt{now.Add(min(wait, o.MaxBackoff)), a.Failures + 1, why}
+		m.Avoid[key] = Attempt{now, now.Add(min(wait, o.MaxBackoff)), a.Failures + 1, r.Name, why}
 	}
 }
 
-// succeeded forgets the failed attempts of a model on devices.
-func (m Memory) succeeded(model string, devices []string) {
-	for _, d := range devices {
-		delete(m.Avoid, avoidKey(model, d))
+// succeeded forgets the attempts that failed on the devices of a replica before it served.
+func (m Memory) succeeded(r *replica) {
+	for _, d := range r.Devices {
+		if key := avoidKey(r.Placed.Model, d); r.Since.After(m.Avoid[key].At) {
+			delete(m.Avoid, key)
+		}
 	}
 }

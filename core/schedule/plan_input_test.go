@@ -21,7 +21,8 @@ func TestPlanOfImpossibleFigures(t *testing.T) {
 			KVReserve: number.Draw(t, "reserve"), Utilization: number.Draw(t, "use")}}}}
 		times := rapid.SampledFrom([]time.Duration{math.MinInt64, -1, 0, math.MaxInt64})
 		p.Models = []Model{{Name: "m", Priority: Priority(rapid.Byte().Draw(t, "priority")), Min: 1,
-			Max: 2 + max(0, count.Draw(t, "max")), Group: min(1, count.Draw(t, "group")), Weights: gib,
+			Max: 2 + max(0, count.Draw(t, "max")), Group: min(1, count.Draw(t, "group")),
+			Sized: true, Weights: gib,
 			Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}, SLO: SLO{TTFT: times.Draw(t, "slo")},
 			Demand: Demand{Rate: number.Draw(t, "rate"), Recent: number.Draw(t, "recent"), TTFT: times.Draw(t, "ttft"),
 				Running: count.Draw(t, "running"), Waiting: count.Draw(t, "waiting"), Pending: count.Draw(t, "pending"),
@@ -49,12 +50,12 @@ func TestPlanOfTooMuch(t *testing.T) {
 	}}
 	need := hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}
 	for i := range 10_000 {
-		s.Models = append(s.Models, Model{Name: fmt.Sprintf("m%d", i), Priority: Batch, Min: 1, Max: 1,
+		s.Models = append(s.Models, Model{Name: fmt.Sprintf("m%d", i), Priority: Batch, Min: 1, Max: 1, Sized: true,
 			Weights: 30 * gib, Need: need})
 	}
 	s.Models = append(s.Models,
-		Model{Name: "large", Priority: Critical, Min: 1, Max: 1, Weights: 100 * gib, Need: need},
-		Model{Name: "groups", Priority: High, Min: 1, Max: 1, Weights: gib, Group: 2, Need: need})
+		Model{Name: "large", Priority: Critical, Min: 1, Max: 1, Sized: true, Weights: 100 * gib, Need: need},
+		Model{Name: "groups", Priority: High, Min: 1, Max: 1, Sized: true, Weights: gib, Group: 2, Need: need})
 	plan := Make(s)
 	if len(plan.Assignments) != 2 || len(plan.Unmet) != 10_000 {
 		t.Fatalf("%d replicas, %d unmet", len(plan.Assignments), len(plan.Unmet))

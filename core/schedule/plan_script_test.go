@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/hbm"
 	"troupe/testkit/script"
 )
@@ -17,13 +18,23 @@ import (
 //
 //	devices NODE N GIB             a node with N devices of a size
 //	model NAME PRIORITY KEY=VALUE  weights and kv in GiB, min, max, group, load, wait, pinned=yes, held=WHO
+//	set NAME KEY=VALUE             changes a model, likewise
+//	options KEY=VALUE              policy, placement
 //	demand NAME KEY=VALUE          running, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
-//	device NAME failed | draining | well | use=SHARE
+//	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
+//	                               use, engine, unused in GiB, weights, host, disk and folder of a model
+//	reserved NAME                  no replica gets this name
+//	away NODE                      a node has left
+//	outdated REPLICA [GIB]         it does not match its deployment any more; weights that it does not share
+//	streams REPLICA N              it has sequences
+//	linger                         replicas that are to leave do so when they are gone
+//	gone REPLICA                   it has left
 //	after DURATION                 time passes; replicas that started serve
 //	broken REPLICA WHY             its start fails
 //	stuck REPLICA                  it does not start, whatever time passes
 //	plan                           makes a plan and carries it out
+//	details                        what the last plan says about wishes, unmet ones and the order
 func TestPlanScripts(t *testing.T) {
 	script.Run(t, "testdata/plan/*.txt", func(t *testing.T) script.Handler {
 		p := &scripted{t: t, pool: &pool{Snapshot: Snapshot{At: began}}, stuck: make(map[string]bool)}
@@ -33,8 +44,10 @@ func TestPlanScripts(t *testing.T) {
 
 type scripted struct {
 	*pool
-	t     *testing.T
-	stuck map[string]bool
+	t       *testing.T
+	stuck   map[string]bool
+	lingers bool
+	last    Plan
 }
 
 func (s *scripted) handle(event []string) []string {
@@ -46,6 +59,27 @@ func (s *scripted) handle(event []string) []string {
 		}
 	case "model":
 		s.Models = append(s.Models, s.newModel(event[1], event[2], event[3:]))
+	case "set":
+		s.set(s.model(event[1]), event[2:])
+	case "options":
+		s.setOptions(event[1:])
+	case "reserved":
+		s.Reserved = append(s.Reserved, event[1])
+	case "away":
+		s.Away = append(s.Away, Away{event[1], s.At})
+	case "outdated":
+		r := s.replica(event[1])
+		if r.Outdated = true; len(event) > 2 {
+			r.Weights = number64(s.t, event[2]) * gib
+		}
+	case "streams":
+		s.replica(event[1]).Streams = int(number64(s.t, event[2]))
+	case "linger":
+		s.lingers = true
+	case "gone":
+		s.Replicas = slices.DeleteFunc(s.Replicas, func(r Placed) bool { return r.Name == event[1] })
+	case "details":
+		return s.last.details()
 	case "demand":
 		s.demand(s.model(event[1]), event[2:])
 	case "delete":
@@ -63,7 +97,7 @@ func (s *scripted) handle(event []string) []string {
 		plan := Make(s.Snapshot)
 		out := append(plan.changes(), plan.unmet()...)
 		out = append(out, plan.remembered()...)
-		s.Memory = plan.Memory
+		s.last, s.Memory = plan, plan.Memory
 		s.apply(plan)
 		return out
 	default:
@@ -73,7 +107,7 @@ func (s *scripted) handle(event []string) []string {
 }
 
 func (s *scripted) newModel(name, priority string, options []string) Model {
-	m := Model{Name: name, Min: 1, Max: 1, Need: hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib},
+	m := Model{Name: name, Min: 1, Max: 1, Sized: true, Need: hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib},
 		Demand: Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}}
 	for p := Critical; p <= Batch; p++ {
 		if p.String() == priority {
@@ -81,6 +115,11 @@ func (s *scripted) newModel(name, priority string, options []string) Model {
 		}
 	}
 	m.SLO = DefaultSLO(m.Priority)
+	s.set(&m, options)
+	return m
+}
+
+func (s *scripted) set(m *Model, options []string) {
 	for _, option := range options {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
@@ -100,11 +139,32 @@ func (s *scripted) newModel(name, priority string, options []string) Model {
 			m.Pinned = true
 		case "held":
 			m.HeldBy = value
+		case "replicas":
+			m.Replicas = int(number64(s.t, value))
+		case "engine":
+			m.Engine = backend.Kind(value)
+		case "sized":
+			m.Sized = value == "yes"
 		default:
 			s.t.Fatalf("unknown option %q", option)
 		}
 	}
-	return m
+}
+
+func (s *scripted) setOptions(options []string) {
+	for _, option := range options {
+		switch key, value, _ := strings.Cut(option, "="); key {
+		case "policy":
+			s.Options.Policy = value
+		case "placement":
+			s.Options.Placement = value
+		default:
+			s.t.Fatalf("unknown option %q", option)
+		}
+	}
+	if err := s.Options.Check(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *scripted) demand(m *Model, options []string) {
@@ -147,19 +207,36 @@ func (s *scripted) demand(m *Model, options []string) {
 
 func (s *scripted) device(name, state string) {
 	d := &s.Devices[slices.IndexFunc(s.Devices, func(d Device) bool { return d.Name == name })]
-	use, given := strings.CutPrefix(state, "use=")
-	switch {
-	case given:
-		d.Utilization = s.float(use)
+	key, value, given := strings.Cut(state, "=")
+	if !given {
+		d.Failed, d.Draining, d.Quarantined = state == "failed", state == "draining", state == "quarantined"
+		d.Silent, d.SilentSince, d.Leaving = state == "silent", s.At, state == "leaving"
+		return
+	}
+	switch key {
+	case "use":
+		d.Utilization = s.float(value)
+	case "engine":
+		d.Engine = backend.Kind(value)
+	case "unused":
+		d.Unused = number64(s.t, value) * gib
+	case "weights":
+		d.Weights = append(d.Weights, value)
+	case "host":
+		d.Images = append(d.Images, value)
+	case "disk":
+		d.DiskImages = append(d.DiskImages, value)
+	case "folder":
+		d.Folders = append(d.Folders, value)
 	default:
-		d.Failed, d.Draining = state == "failed", state == "draining"
+		s.t.Fatalf("unknown state %q", state)
 	}
 }
 
 // pass lets time pass, in which replicas begin to serve.
 func (s *scripted) pass(duration string) {
 	for i := range s.Replicas {
-		if r := &s.Replicas[i]; r.Progress < Up && !s.stuck[r.Name] && r.Failure == "" {
+		if r := &s.Replicas[i]; r.Progress < Up && !s.waits(*r) && !s.stuck[r.Name] && r.Failure == "" {
 			r.Progress, r.Since = Up, s.At
 		}
 	}
@@ -169,17 +246,31 @@ func (s *scripted) pass(duration string) {
 // apply starts and ends replicas as the plan says.
 func (s *scripted) apply(plan Plan) {
 	for _, d := range plan.Departures {
-		s.Replicas = slices.DeleteFunc(s.Replicas, func(r Placed) bool { return r.Name == d.Replica })
+		if r := s.replica(d.Replica); s.lingers && r.Progress < Leaving {
+			r.Progress, r.Since = Leaving, s.At
+		} else if !s.lingers {
+			s.Replicas = slices.DeleteFunc(s.Replicas, func(r Placed) bool { return r.Name == d.Replica })
+		}
 	}
 	for _, a := range plan.Assignments {
 		if a.New {
-			s.Replicas = append(s.Replicas, Placed{Name: a.Replica, Model: a.Model, Devices: a.Devices, Since: s.At})
+			s.Replicas = append(s.Replicas, Placed{Name: a.Replica, Model: a.Model, Devices: a.Devices, Since: s.At,
+				After: a.After})
 		}
 	}
 }
 
+// waits reports whether a replica waits for others to leave.
+func (s *scripted) waits(r Placed) bool {
+	return slices.ContainsFunc(s.Replicas, func(o Placed) bool { return slices.Contains(r.After, o.Name) })
+}
+
 func (s *scripted) replica(name string) *Placed {
-	return &s.Replicas[slices.IndexFunc(s.Replicas, func(r Placed) bool { return r.Name == name })]
+	i := slices.IndexFunc(s.Replicas, func(r Placed) bool { return r.Name == name })
+	if i < 0 {
+		s.t.Fatalf("no replica %s", name)
+	}
+	return &s.Replicas[i]
 }
 
 func (s *scripted) duration(text string) time.Duration {
@@ -212,6 +303,32 @@ func (p Plan) unmet() (all []string) {
 		all = append(all, fmt.Sprintf("%s lacks %d (%s): %s", u.Model, u.Missing, u.Urgency, u.Why))
 	}
 	return all
+}
+
+// details returns what else a plan says.
+func (p Plan) details() (all []string) {
+	for _, w := range p.Wants {
+		all = append(all, fmt.Sprintf("%s wants %d (%s): %s", w.Model, w.Replicas, w.Urgency, w.Why))
+	}
+	for _, a := range p.Assignments {
+		if len(a.After) > 0 {
+			all = append(all, fmt.Sprintf("%s after %s", a.Replica, strings.Join(a.After, ", ")))
+		}
+		if a.Replaces != "" {
+			all = append(all, fmt.Sprintf("%s replaces %s", a.Replica, a.Replaces))
+		}
+	}
+	for _, u := range p.Unmet {
+		all = append(all, u.Detail)
+		if u.Later {
+			all = append(all, u.Model+" waits")
+		}
+		if s := u.Shortage; s != nil {
+			all = append(all, fmt.Sprintf("%s lacks %d of %d MiB, with %d used, %d reserved and %d evictable", s.Device,
+				s.Missing>>20, s.Total>>20, s.Used>>20, s.Reserve>>20, s.Evictable>>20))
+		}
+	}
+	return append(all, "order: "+strings.Join(p.Order, ", "))
 }
 
 // remembered returns the attempts that failed, and the models, that the plan remembers.

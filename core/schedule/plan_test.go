@@ -20,7 +20,8 @@ var began = time.Unix(1_000_000, 0)
 // pool is a cluster that carries out plans.
 type pool struct {
 	Snapshot
-	work map[string]int // sequences by model
+	work    map[string]int // sequences by model
+	lingers bool           // replicas take until the next plan to leave
 }
 
 // drawPool returns a pool with models and no replicas.
@@ -38,12 +39,12 @@ func drawPool(t *rapid.T) *pool {
 		m := Model{Name: fmt.Sprintf("m%d", i), Priority: Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 			Group: rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "group"), Min: rapid.IntRange(0, 2).Draw(t, "min"),
 			Weights: rapid.Int64Range(1, 40).Draw(t, "weights") * gib,
-			Need:    hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib}}
+			Need:    hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib}, Sized: true}
 		m.Max = m.Min + rapid.IntRange(0, 4).Draw(t, "more")
 		m.SLO = DefaultSLO(m.Priority)
 		m.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
 		if rapid.IntRange(0, 9).Draw(t, "held") == 0 {
-			m.HeldBy = "operator"
+			m.HeldBy, m.Replicas = "operator", rapid.IntRange(0, 3).Draw(t, "replicas")
 		}
 		p.Models = append(p.Models, m)
 	}
@@ -100,20 +101,33 @@ func (p *pool) carryOut(plan Plan, wait time.Duration) {
 	for _, d := range plan.Departures {
 		leaving[d.Replica] = true
 	}
-	p.Replicas = slices.DeleteFunc(slices.Clone(p.Replicas), func(r Placed) bool { return leaving[r.Name] })
+	p.Replicas = slices.DeleteFunc(slices.Clone(p.Replicas), func(r Placed) bool {
+		return leaving[r.Name] && (!p.lingers || r.Progress == Leaving)
+	})
 	for i := range p.Replicas {
-		if r := &p.Replicas[i]; r.Progress < Up {
+		switch r := &p.Replicas[i]; {
+		case leaving[r.Name]:
+			r.Progress, r.Since = Leaving, p.At
+		case r.Progress < Up && !p.waits(*r):
 			r.Progress, r.Since = Up, p.At
 		}
 	}
 	for _, a := range plan.Assignments {
 		if a.New {
-			p.Replicas = append(p.Replicas, Placed{Name: a.Replica, Model: a.Model, Devices: a.Devices,
-				Progress: Starting, Since: p.At})
+			r := Placed{Name: a.Replica, Model: a.Model, Devices: a.Devices, Progress: Starting, Since: p.At, After: a.After}
+			if p.waits(r) {
+				r.Progress = Assigned
+			}
+			p.Replicas = append(p.Replicas, r)
 		}
 	}
 	p.At = p.At.Add(wait)
 	p.serve()
+}
+
+// waits reports whether a replica waits for others to leave.
+func (p *pool) waits(r Placed) bool {
+	return slices.ContainsFunc(p.Replicas, func(o Placed) bool { return slices.Contains(r.After, o.Name) })
 }
 
 func (p *pool) model(name string) *Model {
@@ -137,7 +151,7 @@ func count(plan Plan, model string) (n int) {
 func (p *pool) staying(plan Plan, model string) (n int) {
 	for _, a := range plan.Assignments {
 		if a.Model == model && !slices.ContainsFunc(p.Devices, func(d Device) bool {
-			return d.Draining && slices.Contains(a.Devices, d.Name)
+			return (d.Draining || d.Quarantined) && slices.Contains(a.Devices, d.Name)
 		}) {
 			n++
 		}
@@ -149,25 +163,43 @@ func (p *pool) staying(plan Plan, model string) (n int) {
 func TestPlanInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPool(t)
+		p.lingers = rapid.Bool().Draw(t, "lingers")
 		for range rapid.IntRange(1, 8).Draw(t, "cycles") {
 			plan := Make(p.Snapshot)
 			checkPlan(t, p, plan)
 			p.carryOut(plan, 10*time.Second)
-			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			switch rapid.IntRange(0, 7).Draw(t, "event") {
 			case 0:
 				p.draw(t)
 			case 1:
 				d := &p.Devices[rapid.IntRange(0, len(p.Devices)-1).Draw(t, "device")]
 				d.Failed, d.Draining = rapid.Bool().Draw(t, "failed"), rapid.Bool().Draw(t, "draining")
+				d.Silent, d.Quarantined = rapid.Bool().Draw(t, "silent"), rapid.Bool().Draw(t, "quarantined")
 			case 2:
 				p.At = p.At.Add(10 * time.Minute)
 			case 3:
 				if len(p.Replicas) > 0 {
 					p.Replicas[rapid.IntRange(0, len(p.Replicas)-1).Draw(t, "replica")].Failure = "no memory"
 				}
+			case 4:
+				p.outdate(rapid.SampledFrom(p.Models).Draw(t, "model"), rapid.Bool().Draw(t, "files"))
+			case 5:
+				m := &p.Models[rapid.IntRange(0, len(p.Models)-1).Draw(t, "model")]
+				m.Sized, m.Replicas = rapid.Bool().Draw(t, "sized"), rapid.IntRange(0, 3).Draw(t, "replicas")
 			}
 		}
 	})
+}
+
+// outdate makes the replicas of a model outdated, perhaps since its files changed.
+func (p *pool) outdate(m Model, files bool) {
+	for i := range p.Replicas {
+		if r := &p.Replicas[i]; r.Model == m.Name {
+			if r.Outdated = true; files {
+				r.Weights = m.Weights
+			}
+		}
+	}
 }
 
 func checkPlan(t *rapid.T, p *pool, plan Plan) {
@@ -193,7 +225,7 @@ func checkPlan(t *rapid.T, p *pool, plan Plan) {
 			d := p.Devices[slices.IndexFunc(p.Devices, func(d Device) bool { return d.Name == name })]
 			nodes[d.Node] = true
 			on[name] = append(on[name], a)
-			if a.New && (d.Failed || d.Draining) {
+			if a.New && (d.Failed || d.Draining || d.Silent || d.Quarantined) {
 				t.Fatalf("usable: %+v is on a device that is not", a)
 			}
 		}
@@ -205,7 +237,7 @@ func checkPlan(t *rapid.T, p *pool, plan Plan) {
 		}
 	}
 	for _, d := range p.Devices {
-		checkDevice(t, p, d, on[d.Name])
+		checkMemory(t, p, d, on[d.Name])
 	}
 	for _, d := range plan.Departures {
 		r, was := there[d.Replica]
@@ -218,20 +250,17 @@ func checkPlan(t *rapid.T, p *pool, plan Plan) {
 		t.Fatalf("complete: %d replicas, %+v", len(there), plan)
 	}
 	for _, m := range p.Models {
-		n := count(plan, m.Name)
-		draining := 0
-		for _, r := range p.Replicas {
-			for _, d := range p.Devices {
-				if r.Model == m.Name && d.Draining && slices.Contains(r.Devices, d.Name) {
-					draining++
-					break
-				}
-			}
+		n, most := count(plan, m.Name), m.Max
+		if m.HeldBy != "" {
+			most = max(most, m.Replicas)
 		}
-		if n > max(m.Max, before[m.Name])+draining || m.HeldBy != "" && n > before[m.Name] {
-			t.Fatalf("range, held: %d replicas of %+v", n, m)
+		if n > max(most+1, before[m.Name]) {
+			t.Fatalf("range: %d replicas of %+v", n, m)
 		}
+		checkSubstitutes(t, p, plan, m)
+		checkRemovals(t, there, plan, m)
 	}
+	checkMoments(t, p, plan)
 	checkMinimums(t, p, plan)
 	shuffled := p.Snapshot
 	random := rand.New(rand.NewPCG(1, 2))
@@ -268,8 +297,8 @@ func newOnes(plan Plan) (n int) {
 	return n
 }
 
-// checkDevice checks the memory of a device and that critical models are alone.
-func checkDevice(t *rapid.T, p *pool, d Device, all []Assignment) {
+// checkMemory checks the memory of a device and that critical models are alone.
+func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	b := hbm.NewBudget(d.Memory, d.KVReserve)
 	loaded := make(map[string]bool)
 	news, critical := false, ""
@@ -322,7 +351,11 @@ func checkMinimums(t *rapid.T, p *pool, plan Plan) {
 				continue
 			}
 			taker := p.model(d.For)
-			if n < min(m.Min, m.Max) && !(taker.Priority < m.Priority && p.staying(plan, taker.Name) <= taker.Min) {
+			least := taker.Min
+			if taker.HeldBy != "" {
+				least = taker.Replicas
+			}
+			if n < min(m.Min, m.Max) && !(taker.Priority < m.Priority && p.staying(plan, taker.Name) <= least) {
 				gone++
 			}
 		}

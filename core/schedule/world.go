@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,17 +12,23 @@ import (
 type world struct {
 	at      time.Time
 	options Options
+	policy  policy
 	devices []*device // by name
 	models  []*model  // by priority, then by name
 	memory  Memory
 	unmet   []Unmet
-	names   map[string]bool // of all replicas
+	names   map[string]bool // of all replicas, and reserved ones
 	lost    []*replica      // without any device that is known
+	away    bool            // a node is away that may be back soon
+	// eventually is set while the plan looks for room that may come later: replicas that must stay for a
+	// while count as ones that may leave.
+	eventually bool
 }
 
 // device is a device with the replicas that are on it, or will be.
 type device struct {
 	Device
+	near     map[string]Where // by model
 	replicas []*replica
 }
 
@@ -31,45 +36,89 @@ type device struct {
 type model struct {
 	Model
 	replicas []*replica // that count: they stay, or start
-	evicted  []*replica // on draining devices
+	old      []*replica // that stay until others serve: evicted, outdated or moving ones
 	want     Want
 	held     bool
 	refused  bool // a replica has no place
+	leaving  int  // replicas that leave
+	names    int  // names that were tried
 }
 
 // replica is a replica that is there, or that the plan starts.
 type replica struct {
 	Placed
-	model   *model // nil: it was deleted
-	on      []*device
-	leaves  bool
-	started bool // by this plan
-	urgency Urgency
-	why     string // it leaves or starts
-	cause   string // model that needs its place; empty: none
-	after   []*replica
+	model      *model // nil: it was deleted
+	on         []*device
+	evicted    bool     // a device of it drains, or is quarantined
+	moving     bool     // it moves to a better device
+	substitute *replica // starts, and takes its place
+	replaces   *replica // the one whose place it takes
+	leaves     bool
+	surplus    bool
+	started    bool // by this plan
+	urgency    Urgency
+	why        string // it leaves or starts
+	cause      string // model that needs its place; empty: none
+	after      []*replica
 }
 
 // newWorld sorts the snapshot, so that its order does not matter.
 func newWorld(s Snapshot) *world {
 	w := &world{at: s.At, options: s.Options.withDefaults(), memory: s.Memory.clone(), names: make(map[string]bool)}
-	devices, models := make(map[string]*device), make(map[string]*model)
-	for _, d := range s.Devices {
-		devices[d.Name] = &device{Device: d}
-		w.devices = append(w.devices, devices[d.Name])
+	w.policy = policies[w.options.Policy]
+	for _, a := range s.Away {
+		w.away = w.away || w.soon(a.Since)
+	}
+	for _, name := range s.Reserved {
+		w.names[name] = true
+	}
+	devices := w.addDevices(s.Devices)
+	models := w.addModels(s.Models)
+	replicas := w.addReplicas(s.Replicas, devices, models)
+	for _, p := range s.Replicas {
+		w.judge(replicas[p.Name], replicas)
+	}
+	w.pair(replicas)
+	w.memory.prune(w.at, w.options, models)
+	return w
+}
+
+// soon reports whether something that has been away since a time may still come back soon.
+func (w *world) soon(since time.Time) bool { return w.at.Sub(since) < w.options.SoonWithin }
+
+func (w *world) addDevices(all []Device) map[string]*device {
+	devices := make(map[string]*device, len(all))
+	for _, d := range all {
+		next := &device{Device: d, near: make(map[string]Where)}
+		for where, names := range map[Where][]string{
+			InFolder: d.Folders, InDiskImage: d.DiskImages, InHostCache: d.Images, OnDevice: d.Weights,
+		} {
+			for _, name := range names {
+				next.near[name] = max(next.near[name], where)
+			}
+		}
+		devices[d.Name] = next
+		w.devices = append(w.devices, next)
 	}
 	slices.SortFunc(w.devices, func(a, b *device) int { return cmp.Compare(a.Name, b.Name) })
-	for _, m := range s.Models {
-		m.Group = max(1, m.Group)
-		models[m.Name] = &model{Model: m,
-			held: m.HeldBy != "" && (m.HeldTill.IsZero() || s.At.Before(m.HeldTill))}
+	return devices
+}
+
+func (w *world) addModels(all []Model) map[string]*model {
+	models := make(map[string]*model, len(all))
+	for _, m := range all {
+		models[m.Name] = &model{Model: m, held: m.HeldBy != "" && (m.HeldTill.IsZero() || w.at.Before(m.HeldTill))}
 		w.models = append(w.models, models[m.Name])
 	}
 	slices.SortFunc(w.models, func(a, b *model) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
 	})
-	placed := slices.SortedFunc(slices.Values(s.Replicas), func(a, b Placed) int { return cmp.Compare(a.Name, b.Name) })
-	for _, p := range placed {
+	return models
+}
+
+func (w *world) addReplicas(all []Placed, devices map[string]*device, models map[string]*model) map[string]*replica {
+	replicas := make(map[string]*replica, len(all))
+	for _, p := range all {
 		w.names[p.Name] = true
 		r := &replica{Placed: p, model: models[p.Model]}
 		for _, name := range p.Devices {
@@ -81,60 +130,24 @@ func newWorld(s Snapshot) *world {
 		if len(r.on) == 0 {
 			w.lost = append(w.lost, r)
 		}
-		w.judge(r)
+		replicas[p.Name] = r
 	}
-	for name := range w.memory.Models {
-		if models[name] == nil {
-			delete(w.memory.Models, name)
-		}
-	}
-	for key, a := range w.memory.Avoid {
-		if s.At.Sub(a.Until) > w.options.MaxBackoff {
-			delete(w.memory.Avoid, key)
-		}
-	}
-	return w
-}
-
-// judge decides whether a replica that is there counts.
-func (w *world) judge(r *replica) {
-	m := r.model
-	expected := time.Duration(0)
-	if m != nil {
-		expected = max(m.Loads.Device, m.Loads.Host, m.Loads.Disk)
-	}
-	limit := max(w.options.StartTimeout, time.Duration(w.options.StartLoads*float64(expected)))
-	switch {
-	case m == nil:
-		r.leave("its deployment was deleted", "")
-	case len(r.on) != len(r.Devices) || slices.ContainsFunc(r.on, func(d *device) bool { return d.Failed }):
-		r.leave("a device of it has failed or is lost", "")
-	case len(r.on) != m.Group:
-		r.leave(fmt.Sprintf("it has %d devices, and the deployment wants %d", len(r.on), m.Group), "")
-	case r.Progress == Leaving:
-		r.leave("it is leaving", "")
-	case r.Failure != "":
-		w.memory.failed(w.options, w.at, m.Name, r.Devices, r.Failure)
-		r.leave("it did not start: "+r.Failure, "")
-	case r.Progress < Up && w.at.Sub(r.Since) > limit:
-		why := fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second))
-		w.memory.failed(w.options, w.at, m.Name, r.Devices, why)
-		r.leave(why, "")
-	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining }):
-		m.evicted = append(m.evicted, r)
-	default:
-		if r.Progress == Up {
-			w.memory.succeeded(m.Name, r.Devices)
-		}
-		m.replicas = append(m.replicas, r)
-	}
+	return replicas
 }
 
 // leave makes a replica leave, for a model that needs its place if there is one.
 func (r *replica) leave(why, cause string) {
 	r.leaves, r.why, r.cause = true, why, cause
+	if r.substitute != nil {
+		r.substitute.replaces, r.substitute = nil, nil
+	}
+	if r.replaces != nil {
+		r.replaces.substitute, r.replaces = nil, nil
+	}
 	if m := r.model; m != nil {
-		m.replicas = slices.DeleteFunc(m.replicas, func(o *replica) bool { return o == r })
+		same := func(o *replica) bool { return o == r }
+		m.leaving++
+		m.replicas, m.old = slices.DeleteFunc(m.replicas, same), slices.DeleteFunc(m.old, same)
 	}
 }
 
@@ -142,16 +155,39 @@ func (r *replica) leave(why, cause string) {
 // counts as one that others should not join.
 func (d *device) expect(m *model) {
 	use := m.Demand.Utilization
-	if use < 0 || m.count(Up) == 0 {
+	if use < 0 || m.serving() == 0 {
 		use = 0.5
 	}
 	d.Utilization = min(1, max(0, d.Utilization)+use)
 }
 
-// count returns the number of the model's replicas with a progress.
-func (m *model) count(p Progress) (n int) {
+// have returns the number of replicas of a model. A replica and its substitute count as one.
+func (m *model) have() int {
+	n := len(m.replicas) + len(m.old)
+	for _, r := range m.old {
+		if r.substitute != nil {
+			n--
+		}
+	}
+	return n
+}
+
+// serving returns the number of replicas that serve.
+func (m *model) serving() (n int) {
+	for _, all := range [][]*replica{m.replicas, m.old} {
+		for _, r := range all {
+			if r.Progress == Up && !r.started {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// waiting returns the number of replicas that are assigned and have not begun. Substitutes do not count.
+func (m *model) waiting() (n int) {
 	for _, r := range m.replicas {
-		if r.Progress == p && !r.started {
+		if r.Progress == Assigned && !r.started && r.replaces == nil {
 			n++
 		}
 	}
@@ -168,19 +204,33 @@ func (m *model) settled() (newest time.Time) {
 	return newest
 }
 
+// most returns the largest number of replicas that a model may have, without one that is being replaced.
+func (m *model) most() int { return max(m.Max, m.want.Replicas) }
+
 // bytes returns the memory of a replica on all of its devices.
-func (m *model) bytes() int64 { return int64(m.Group) * (m.Weights + m.Need.Fixed + m.Need.Min) }
+func (m *model) bytes() float64 { return float64(m.Group) * float64(m.Weights+m.Need.Fixed+m.Need.Min) }
+
+// need returns the memory of a replica on each of its devices, and whether that is without the weights of
+// its model.
+func (r *replica) need() (need hbm.Need, shares bool) {
+	if need = r.Need; need == (hbm.Need{}) && r.model != nil {
+		need = r.model.Need
+	}
+	need.Fixed += r.Weights
+	return need, r.Weights == 0 && r.model != nil
+}
 
 // budget returns the memory of the device with the replicas for which keep holds.
 func (d *device) budget(keep func(*replica) bool) hbm.Budget {
 	b := hbm.NewBudget(d.Memory, d.KVReserve)
+	b.Fixed += d.Other
 	var loaded []*model
 	for _, r := range d.replicas {
-		if r.model == nil || !keep(r) {
+		if !keep(r) {
 			continue
 		}
-		need := r.model.Need
-		if !slices.Contains(loaded, r.model) {
+		need, shares := r.need()
+		if shares && !slices.Contains(loaded, r.model) {
 			need.Fixed += r.model.Weights
 			loaded = append(loaded, r.model)
 		}
@@ -192,7 +242,7 @@ func (d *device) budget(keep func(*replica) bool) hbm.Budget {
 // needOn returns the memory that another replica of a model needs on a device.
 func (m *model) needOn(d *device, keep func(*replica) bool) hbm.Need {
 	need := m.Need
-	if !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.model == m && keep(r) }) {
+	if !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.model == m && r.Weights == 0 && keep(r) }) {
 		need.Fixed += m.Weights
 	}
 	return need
@@ -204,4 +254,25 @@ func (d *device) short(m *model, keep func(*replica) bool) int64 {
 		return over.Short
 	}
 	return 0
+}
+
+// siblings returns the number of replicas of a model on a device that stay.
+func (d *device) siblings(m *model) (n int) {
+	for _, r := range d.replicas {
+		if r.model == m && !r.leaves {
+			n++
+		}
+	}
+	return n
+}
+
+// siblingsOn returns the numbers of replicas of a model by node.
+func (m *model) siblingsOn() map[string]int {
+	nodes := make(map[string]int)
+	for _, all := range [][]*replica{m.replicas, m.old} {
+		for _, r := range all {
+			nodes[r.on[0].Node]++
+		}
+	}
+	return nodes
 }

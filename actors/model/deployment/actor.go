@@ -41,6 +41,9 @@ type Config struct {
 	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
+	// Planned says that a deployment without assignments waits for the planner. Otherwise it chooses the
+	// number of its replicas and their GPUs itself.
+	Planned bool
 }
 
 // Props returns the props of a deployment.
@@ -143,7 +146,10 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.WakeModel:
 		d.handle(ctx, core.Wanted{
 			Node: msg.GetNode(), Waiting: int(msg.GetWaiting()), Wakes: int(msg.GetWakes()), Stored: msg.GetRevision(),
+			Oldest: msg.GetOldest().AsDuration(),
 		})
+	case *messages.PlacementRefused:
+		d.onPlacementRefused(ctx, msg)
 	case *scaled:
 		d.onScaled(ctx, msg)
 	case *recorded:
@@ -190,8 +196,9 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 }
 
 func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
+	d.noteWake(ctx, msg.GetSpec(), d.revision)
 	d.spec, d.revision = msg.GetSpec(), msg.GetRevision()
-	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Stored: d.revision, Need: d.model.need(d.spec)})
+	d.handle(ctx, core.Apply{Spec: specOf(d.spec, d.Planned), Stored: d.revision, Need: d.model.need(d.spec)})
 }
 
 func (d *deployment) onRemove(ctx actor.Context) {

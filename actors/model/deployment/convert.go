@@ -46,8 +46,11 @@ func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
 	return all
 }
 
-func specOf(s *messages.DeploymentSpec) core.Spec {
+// specOf converts a stored deployment. waits says that one without assignments waits for the planner.
+func specOf(s *messages.DeploymentSpec, waits bool) core.Spec {
+	planning, assigned := planOf(s, waits)
 	return core.Spec{
+		Planning: planning, Assigned: assigned,
 		Settings: core.Settings{
 			Engine: engineOf(s.GetEngine()),
 			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
@@ -257,10 +260,25 @@ func failureOf(r *messages.Refused) *core.Failure {
 	if m := r.GetMemory(); m != nil {
 		f.Memory = core.Memory{
 			Model: m.GetModel(), Bytes: int64(m.GetBytes()), Used: int64(m.GetUsed()), Total: int64(m.GetTotal()),
-			Reserve: int64(m.GetReserve()), Evictable: int64(m.GetEvictable()),
+			Reserve: int64(m.GetReserve()), Evictable: int64(m.GetEvictable()), Room: roomOf(m),
 		}
 	}
 	return f
+}
+
+// roomOf returns how an operator makes room for a model; nil: not by removing others.
+func roomOf(m *messages.MemoryShortage) *core.Room {
+	if len(m.GetLeave()) == 0 {
+		return nil
+	}
+	node, gpu, _ := strings.Cut(m.GetDevice(), "/")
+	room := &core.Room{At: core.Location{Node: node, GPU: gpu}}
+	for _, h := range m.GetLeave() {
+		room.Leave = append(room.Leave, schedule.Holder{
+			Model: h.GetModel(), Replicas: h.GetReplicas(), Need: hbm.Need{Fixed: int64(h.GetBytes())},
+		})
+	}
+	return room
 }
 
 func refused(f *core.Failure) *messages.Refused {

@@ -16,6 +16,7 @@ func TestReasonsAgree(t *testing.T) {
 	for reason, want := range map[core.Reason]messages.Reason{
 		core.NoMemory:     messages.Reason_REASON_NO_MEMORY,
 		core.LoadFailed:   messages.Reason_REASON_LOAD_FAILED,
+		core.Unsupported:  messages.Reason_REASON_UNSUPPORTED,
 		core.EngineFailed: messages.Reason_REASON_ENGINE_FAILED,
 		core.Quarantined:  messages.Reason_REASON_QUARANTINED,
 		core.FilesDiffer:  messages.Reason_REASON_WEIGHTS_DIFFER,
@@ -30,7 +31,10 @@ func TestReasonsAgree(t *testing.T) {
 func TestFailuresPassThrough(t *testing.T) {
 	want := &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: "too large", RetryAfter: durationpb.New(time.Second),
-		Memory: &messages.MemoryShortage{Model: "p", Bytes: 1, Used: 2, Total: 3, Reserve: 4},
+		Memory: &messages.MemoryShortage{Model: "p", Bytes: 1, Used: 2, Total: 3, Reserve: 4,
+			Device: "a/gpu-0", Leave: []*messages.MemoryHolder{
+				{Model: "x", Replicas: []string{"x-0"}, Bytes: 5, Command: core.ParkCommand("x")},
+			}},
 	}
 	if got := refused(failureOf(want)); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -48,7 +52,7 @@ func TestReplicaSpecPassesThrough(t *testing.T) {
 		MaxWaiting: proto.Uint32(3), StepTokens: proto.Uint32(4),
 		Priority:     messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
 		AdapterPages: proto.Uint32(5), RevisionDigest: "d", Deploy: 6,
-	})
+	}, false)
 	want := core.ReplicaSpec{
 		Settings: spec.Settings, Name: "m-0", Model: "m", At: core.Location{Node: "a", GPU: "gpu-0"},
 		Revision: spec.Revision,

@@ -93,6 +93,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onRemoved(ctx, msg)
 	case *messages.WakeModel:
 		g.onWakeModel(ctx, msg)
+	case *messages.PlacementRefused:
+		g.onPlacementRefused(ctx, msg)
 	case *messages.GetDeploymentSpec:
 		g.onGetDeploymentSpec(ctx, msg)
 	case *actor.Terminated:

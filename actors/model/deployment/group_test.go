@@ -69,6 +69,8 @@ func (o *groupStage) child(name string, term uint64) *actor.Props {
 			o.live[name]--
 		case *messages.ApplyDeployment:
 			o.commands = append(o.commands, "apply "+name)
+		case *messages.PlacementRefused:
+			o.commands = append(o.commands, "refused "+name)
 		case *messages.RemoveDeployment:
 			o.commands = append(o.commands, "remove "+name)
 			ctx.Send(ctx.Parent(), deployment.Removed(name, term))
@@ -191,6 +193,24 @@ func TestGroupRestart(t *testing.T) {
 		o.expectLive("m", 1)
 		if n := len(testkit.Got[*messages.ListDeploymentsResult](o.router)); crash.Crashed() == 0 || n != 2 {
 			t.Errorf("%d crashes, %d lists sent to the router", crash.Crashed(), n)
+		}
+	})
+}
+
+// TestGroupForwardsRefusals checks that the group passes the planner's refusals to the deployment, and
+// ignores those of deployments that run elsewhere.
+func TestGroupForwardsRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := playGroup(t)
+		o.store(put("m", 1), synced)
+		for _, name := range []string{"m", "n"} {
+			o.router.Send(o.group, &messages.PlacementRefused{Name: name, Missing: 1})
+		}
+		o.pass(time.Second)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if want := []string{"apply m", "refused m"}; !slices.Equal(o.commands, want) {
+			t.Errorf("commands: %q, want %q", o.commands, want)
 		}
 	})
 }

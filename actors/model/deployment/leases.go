@@ -160,6 +160,14 @@ func (g *group) onWakeModel(ctx actor.Context, msg *messages.WakeModel) {
 	}
 }
 
+// onPlacementRefused passes the planner's report to a deployment. If another node leads it by now, the
+// planner repeats the report there.
+func (g *group) onPlacementRefused(ctx actor.Context, msg *messages.PlacementRefused) {
+	if child := g.children[msg.GetName()]; child != nil {
+		ctx.Send(child, msg)
+	}
+}
+
 // onRemoved handles a report that nothing is left of a deployment.
 func (g *group) onRemoved(ctx actor.Context, msg *removed) {
 	g.perform(ctx, g.leaderships.Removed(msg.name, msg.term, g.stored[msg.name] != nil))

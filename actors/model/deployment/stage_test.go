@@ -55,6 +55,7 @@ type stage struct {
 	scale   func() error
 	woken   int             // wakes reported
 	awake   []time.Duration // times reported from a wake to the first replica that serves
+	planned bool            // the deployment waits for the planner
 	pid     *actor.PID
 }
 
@@ -139,7 +140,7 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("term-", term), supervise.Strategy(nil),
 		deployment.Props(deployment.Config{
 			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID,
-			Publish: func(string, string, string) {}, Log: zerolog.Nop(),
+			Publish: func(string, string, string) {}, Log: zerolog.Nop(), Planned: s.planned,
 			Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
 			GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
 			Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {

@@ -42,6 +42,7 @@ func (d *deployment) status() *messages.DeploymentStatus {
 	if s.Spec == nil {
 		s.Spec = &messages.DeploymentSpec{Name: d.Name}
 	}
+	d.reportPlan(s, is)
 	for _, p := range is.Preemptions {
 		s.Preemptions = append(s.Preemptions, preemptionStatus(p))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	core "troupe/core/router"
@@ -20,7 +21,7 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 		case core.WakeModel:
 			ctx.Send(pidOf(e.To), &messages.WakeModel{
 				Name: e.Deployment, Node: r.Node, Waiting: uint32(e.Waiting), Wakes: uint32(e.Wakes),
-				Revision: e.Stored,
+				Revision: e.Stored, Oldest: durationpb.New(e.Oldest),
 			})
 		case core.AskSnapshot:
 			ctx.Request(pidOf(e.Peer), &messages.GetRoutes{Node: r.Node})

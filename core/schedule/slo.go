@@ -6,76 +6,14 @@ import (
 	"time"
 )
 
-// Urgency is how urgently a model wants a replica. A lower value comes first.
-type Urgency uint8
+// slo is the policy that follows the demand so that models meet their SLO; see doc.go.
+type slo struct{}
 
-// Urgencies.
-const (
-	Minimum  Urgency = iota // the model has fewer replicas than its minimum
-	Wake                    // requests wait, and there is no replica
-	Missed                  // the SLO is missed, or will be
-	Headroom                // there is little headroom
-	Fill                    // batch work that can use what is left
-)
-
-// String returns the name of the urgency.
-func (u Urgency) String() string {
-	return [...]string{"minimum", "wake", "SLO", "headroom", "batch"}[u]
-}
-
-// Want is how many replicas a model wants, by a policy. A policy never chooses devices.
-type Want struct {
-	Replicas int
-	Urgency  Urgency // of those that are missing
-	Why      string
-}
-
-// view is what a policy knows of a model.
-type view struct {
-	Model
-	now     time.Time
-	options Options
-	memory  *ModelMemory
-	have    int       // replicas that serve, start or are assigned, and need not leave
-	up      int       // those that serve
-	idle    int       // those that are assigned and have not begun
-	settled time.Time // when the newest of those that serve began to
-}
-
-// want applies the thresholds. It updates what is remembered of the model.
-func (v view) want() Want {
-	w := v.byDemand()
-	if w.Replicas > v.have {
-		v.memory.LowSince = time.Time{}
+func (slo) want(v view) Want {
+	if w, ok := v.fixed(); ok {
+		return w
 	}
-	switch {
-	case w.Replicas < v.Min:
-		return Want{v.Min, Minimum, fmt.Sprintf("at least %d replicas", v.Min)}
-	case w.Replicas > v.Max:
-		w.Replicas, w.Why = v.Max, w.Why+fmt.Sprintf("; at most %d replicas", v.Max)
-	}
-	if v.have < v.Min {
-		w.Urgency = Minimum
-	}
-	return w
-}
-
-// byDemand returns the number of replicas for the demand, without the limits of the deployment.
-func (v view) byDemand() Want {
-	d := v.Demand
-	idle := v.IdleAfter
-	if idle == 0 {
-		idle = v.options.IdleAfter
-	}
-	switch work := d.sequences(); {
-	case v.have == 0 && work > 0:
-		return Want{1, Wake, fmt.Sprintf("%d requests wait, and no replica serves", work)}
-	case v.have == 0:
-		return Want{0, Wake, "no request"}
-	case work == 0 && v.Min == 0 && !d.Last.IsZero() && v.now.Sub(d.Last) >= idle:
-		return Want{0, Wake, fmt.Sprintf("no request for %s", v.now.Sub(d.Last).Round(time.Second))}
-	case v.up == 0:
-		return Want{v.have, Wake, "its replicas do not serve yet"}
+	switch d := v.Demand; {
 	case v.Priority == Batch:
 		return v.fill()
 	case d.idle(v.now, v.options):
@@ -263,5 +201,5 @@ func over(p99, most time.Duration) float64 {
 	return float64(p99) / float64(most)
 }
 
-// ceil rounds up, with a tolerance for rounding errors.
-func ceil(x float64) int { return int(math.Ceil(x - 1e-9)) }
+// ceil rounds up, with a tolerance for rounding errors, to at most a million.
+func ceil(x float64) int { return int(min(math.Ceil(x-1e-9), 1e6)) }

@@ -1,0 +1,109 @@
+package deployment
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// Planning is who decides which replicas a deployment has, and on which GPUs.
+type Planning uint8
+
+const (
+	ByItself  Planning = iota // the deployment
+	Unplanned                 // the planner, which has not planned it yet: the replicas that are there stay
+	Planned                   // the planner: Spec.Assigned has the replicas
+)
+
+// Assignment is a replica that is to be there.
+type Assignment struct {
+	Node  string
+	GPUs  []string // of the node
+	Why   string
+	After []string // replicas that have to leave before it starts
+	At    time.Time
+}
+
+// location returns the GPU of a replica that uses only one.
+func (a Assignment) location() (at Location, single bool) {
+	if len(a.GPUs) != 1 {
+		return Location{Node: a.Node}, false
+	}
+	return Location{a.Node, a.GPUs[0]}, true
+}
+
+// attempt is an assignment whose replica failed.
+type attempt struct {
+	at   time.Time // of the assignment
+	why  string
+	when time.Time
+}
+
+// planned reports whether the planner decides which replicas there are.
+func (d *Deployment) planned() bool { return d.spec.Planning != ByItself }
+
+// assignedAt reports whether a replica is to be on a GPU. What is there stays until there is a plan.
+func (d *Deployment) assignedAt(name string, at Location) bool {
+	if d.spec.Planning == Unplanned {
+		return true
+	}
+	a, ok := d.spec.Assigned[name]
+	to, single := a.location()
+	return ok && single && to == at
+}
+
+// failedAttempt returns the attempt to start the replica of an assignment, if it failed.
+func (d *Deployment) failedAttempt(name string) (last attempt, failed bool) {
+	last, tried := d.attempts[name]
+	a, assigned := d.spec.Assigned[name]
+	return last, tried && assigned && last.at.Equal(a.At)
+}
+
+// failAssignment notes that the replica of an assignment failed, so that it is not started again. A
+// replica that is on another GPU than its assignment fails without one.
+func (d *Deployment) failAssignment(name string, at Location, why string, now time.Time) {
+	a, ok := d.spec.Assigned[name]
+	if to, single := a.location(); ok && (!single || to == at) {
+		d.attempts[name] = attempt{a.At, cmp.Or(why, "replica "+name+" failed"), now}
+	}
+}
+
+// failSplit fails an assignment to several devices, which no backend supports.
+func (d *Deployment) failSplit(name string, a Assignment, now time.Time) {
+	f := Failure{Reason: Unsupported, Detail: fmt.Sprintf("replica %s divided among %d devices is not supported by "+
+		"the %s backend; deploy the model with tensor_parallel 1", name, len(a.GPUs), d.spec.Engine.Kind.OrNative())}
+	d.failAssignment(name, Location{}, f.Detail, now)
+	d.fail(f)
+}
+
+// beginPlan forgets what belongs to earlier assignments, and the move that the deployment was making by itself.
+func (d *Deployment) beginPlan() {
+	for name, last := range d.attempts {
+		if a, ok := d.spec.Assigned[name]; !ok || !a.At.Equal(last.at) {
+			delete(d.attempts, name)
+		}
+	}
+	for name := range d.absentSince {
+		if _, ok := d.spec.Assigned[name]; !ok {
+			delete(d.absentSince, name)
+		}
+	}
+	if d.planned() {
+		d.survey = nil
+		for _, r := range d.replicas {
+			r.substitute = ""
+		}
+	}
+}
+
+// isPlan reports whether a new spec is only another plan: other assignments, and perhaps another number of
+// replicas. One that wakes the deployment is a new beginning.
+func (d *Deployment) isPlan(next Spec) bool {
+	last := d.spec
+	if d.state != Active || next.Planning != Planned || reflect.DeepEqual(last.Assigned, next.Assigned) {
+		return false
+	}
+	next.Planning, next.Assigned, next.Replicas = last.Planning, last.Assigned, last.Replicas
+	return reflect.DeepEqual(last, next)
+}

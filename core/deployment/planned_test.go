@@ -1,0 +1,314 @@
+package deployment
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/preempt"
+)
+
+// assignmentID tells assignments of one name apart.
+type assignmentID struct {
+	replica string
+	at      time.Time
+}
+
+var playedNames = []string{"m-0", "m-1", "m-2", "m-3"}
+
+// TestPlannedInvariants plays random plans, events and answers, and checks the invariants of doc.go.
+func TestPlannedInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCluster(t)
+		node := rapid.SampledFrom([]string{"a", "b", "c"})
+		c.plan(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"":        func(*rapid.T) { c.check() },
+			"answer":  c.answerSome,
+			"answer2": c.answerSome,
+			"answer3": c.answerSome,
+			"answer4": c.answerSome,
+			"lose": func(t *rapid.T) {
+				if len(c.pending) > 0 {
+					c.take(t)
+				}
+			},
+			"tick": func(*rapid.T) { c.tick(time.Second) },
+			"wait": func(t *rapid.T) {
+				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 700}).Draw(t, "s") * time.Second)
+			},
+			"plan":  c.plan,
+			"plan2": c.plan,
+			"later": func(t *rapid.T) {
+				if rapid.IntRange(0, 5).Draw(t, "later") == 0 { // an operator of an earlier version stores it
+					c.spec.Planning, c.spec.Assigned = Unplanned, nil
+					c.apply()
+				}
+			},
+			"spec": func(t *rapid.T) {
+				c.spec.Sleeps = rapid.Bool().Draw(t, "sleeps")
+				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
+				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
+				c.apply()
+			},
+			"level": func(t *rapid.T) {
+				c.spec.Level = rapid.SampledFrom([]Level{NoLevel, NoLevel, OnStandby, Parked}).Draw(t, "level")
+				c.spec.Levels = map[string]Level{}
+				for _, name := range playedNames {
+					levels := []Level{NoLevel, NoLevel, OnStandby, OnActive, Parked}
+					c.spec.Levels[name] = rapid.SampledFrom(levels).Draw(t, "level of one")
+					c.parks[name] = c.parks[name] || c.spec.Levels[name] == Parked
+				}
+				c.apply()
+			},
+			"refuse": c.refuse,
+			"want": func(t *rapid.T) {
+				waiting, older := rapid.IntRange(0, 2).Draw(t, "waiting"), rapid.IntRange(0, 1).Draw(t, "older")
+				c.want(node.Draw(t, "node"), waiting, older)
+			},
+			"preempt": func(t *rapid.T) {
+				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
+					c.preempt(n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")], t)
+				}
+			},
+			"release": func(*rapid.T) {
+				c.spec.Preemptions = nil
+				c.apply()
+			},
+			"join":  func(t *rapid.T) { c.join(node.Draw(t, "node"), rapid.Bool().Draw(t, "new process")) },
+			"leave": func(t *rapid.T) { c.leave(node.Draw(t, "node")) },
+			"node": func(t *rapid.T) {
+				n := c.nodes[node.Draw(t, "node")]
+				n.draining = rapid.IntRange(0, 3).Draw(t, "draining") == 0
+				n.quarantined = rapid.IntRange(0, 3).Draw(t, "quarantined") == 0
+				n.broken = rapid.IntRange(0, 2).Draw(t, "broken") == 0
+				c.members()
+			},
+			"end": func(t *rapid.T) {
+				if name := node.Draw(t, "node"); c.alive(name) != nil && len(c.nodes[name].replicas) > 0 {
+					c.end(c.nodes[name], rapid.SampledFrom(c.nodes[name].names()).Draw(t, "replica"), t)
+				}
+			},
+			"report": func(t *rapid.T) {
+				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
+					r := n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")]
+					r.load = rapid.IntRange(0, 3).Draw(t, "load")
+					c.report(r.actor)
+				}
+			},
+		})
+		c.convergeToPlan()
+	})
+}
+
+// plan stores a random plan. Assignments that it keeps have their time.
+func (c *cluster) plan(t *rapid.T) {
+	next := make(map[string]Assignment)
+	for _, name := range playedNames {
+		last, had := c.spec.Assigned[name]
+		switch rapid.IntRange(0, 4).Draw(t, "assignment") {
+		case 0:
+		case 1, 2:
+			if had {
+				last.After = nil
+				next[name] = last
+			}
+		default:
+			a := Assignment{Node: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"), GPUs: []string{"gpu-0"},
+				At: c.now.Add(time.Duration(c.revision))}
+			switch rapid.IntRange(0, 9).Draw(t, "kind") {
+			case 0:
+				a.GPUs = append(a.GPUs, "gpu-1")
+			case 1, 2:
+				a.After = []string{"x-0"}
+			}
+			next[name] = a
+		}
+	}
+	c.spec.Planning, c.spec.Assigned, c.spec.Replicas = Planned, next, len(next)
+	c.apply()
+}
+
+// refuse reports that the planner lacks room, perhaps for an earlier spec.
+func (c *cluster) refuse(t *rapid.T) {
+	older := rapid.IntRange(0, 1).Draw(t, "older")
+	e := PlacementRefused{
+		Stored: uint64(c.revision - older), Missing: rapid.IntRange(0, 1).Draw(t, "missing"),
+		Failure: Failure{Reason: NoMemory, Detail: "no room"},
+	}
+	before := c.d.failure
+	c.handle(e)
+	switch is := c.d.failure; {
+	case older > 0 && is != before:
+		c.t.Fatalf("refused: %v, by a refusal of an earlier spec", is)
+	case older == 0 && e.Missing > 0 && c.d.state == Active && c.d.planned() && is == nil:
+		c.t.Fatal("refused: it has no failure")
+	case older == 0 && e.Missing == 0 && c.d.planned() && is != nil && is.unplaced && c.d.state == Active:
+		c.t.Fatalf("refused: %v, though nothing is missing", is)
+	}
+}
+
+// checkStart checks that a replica of a planned deployment starts only where it is assigned, and only once.
+func (c *cluster) checkStart(e StartReplica, before view) {
+	name := e.Spec.Name
+	if !c.d.planned() || before.phases[name] == Starting {
+		return
+	}
+	a, assigned := c.spec.Assigned[name]
+	at, single := a.location()
+	switch {
+	case c.spec.Planning == Unplanned:
+		if before.leases[name] != e.Spec.At && c.d.lastPlacement[name] != e.Spec.At {
+			c.t.Fatalf("planned: %s is started on %v, and there is no plan", name, e.Spec.At)
+		}
+	case !assigned || !single || at != e.Spec.At:
+		c.t.Fatalf("planned: %s is started on %v, assigned is %+v", name, e.Spec.At, a)
+	case len(a.After) > 0 && before.leases[name] != at && c.d.lastPlacement[name] != at:
+		c.t.Fatalf("planned: %s is started on %v, assigned is %+v", name, e.Spec.At, a)
+	case c.failed[assignmentID{name, a.At}]:
+		c.t.Fatalf("failed: %s is started again on %v", name, e.Spec.At)
+	case c.spec.Level == Parked:
+		c.t.Fatalf("held: %s is started, and the deployment is parked", name)
+	}
+}
+
+// checkAttempts notes the assignments whose replicas failed by an event, and forgets those that serve
+// nevertheless.
+func (c *cluster) checkAttempts(e Event, before view) {
+	fails, stale, last := true, false, Up
+	switch e := e.(type) {
+	case Reported:
+		fails = e.Report.State == ReplicaFailed || e.Report.Fault != (Fault{})
+		if e.Report.Fault != (Fault{}) { // also while it drains
+			last = Draining
+		}
+		at, left := before.leases[e.Report.Replica]
+		r := c.d.replicas[e.Report.Replica]
+		stale = e.Report.Found != "" && left && r != nil && r.spec.At == at
+	case Exited:
+	default:
+		return
+	}
+	for name, r := range c.d.replicas {
+		a, assigned := c.spec.Assigned[name]
+		id, was := assignmentID{name, a.At}, before.phases[name]
+		at, single := a.location()
+		switch {
+		case !assigned || !single || at != r.spec.At:
+		case r.phase == Up && was != Up:
+			delete(c.failed, id)
+		case r.phase == Stopping && was <= last && fails && !stale:
+			c.failed[id] = true
+		}
+	}
+}
+
+// checkPlan checks the invariants of the state of a planned deployment.
+func (c *cluster) checkPlan() {
+	if !c.d.planned() || c.d.state != Active {
+		return
+	}
+	for name, r := range c.d.replicas {
+		here := c.d.assignedAt(name, r.spec.At) && c.spec.Level != Parked
+		if r.phase <= Up && !here && c.d.allNodesReported(c.now) {
+			c.t.Fatalf("withdrawn: %s is %v on %v, assigned is %+v", name, r.phase, r.spec.At, c.spec.Assigned[name])
+		}
+		if r.phase == Placing || c.d.survey != nil {
+			c.t.Fatalf("planned: a GPU is chosen for %s", name)
+		}
+	}
+	reported := make(map[string]bool)
+	for _, p := range c.d.Status().Replicas {
+		a := c.spec.Assigned[p.Replica]
+		if reported[p.Replica] || !p.At.IsZero() && !p.At.Equal(a.At) {
+			c.t.Fatalf("reported: %+v, assigned is %+v", p, a)
+		}
+		if failed := c.failed[assignmentID{p.Replica, a.At}]; !p.At.IsZero() && len(a.GPUs) == 1 && failed != (p.Failure != "") {
+			c.t.Fatalf("reported: %+v, failed: %v", p, failed)
+		}
+		reported[p.Replica] = true
+	}
+	for _, name := range slices.Concat(sorted(c.d.replicas), sorted(c.spec.Assigned)) {
+		if !reported[name] {
+			c.t.Fatalf("reported: %s is missing", name)
+		}
+	}
+}
+
+// convergeToPlan ends all faults, stores a last plan, answers all commands for a while, and checks that the
+// deployment matches the plan.
+func (c *cluster) convergeToPlan() {
+	if digest := c.spec.Revision.Digest; digest != "" {
+		c.files = digest
+	}
+	for _, n := range c.nodes {
+		n.draining, n.quarantined, n.broken = false, false, false
+	}
+	c.members()
+	c.settle(40)
+	if c.stored {
+		next := maps.Clone(c.spec.Assigned)
+		for name, a := range next {
+			if c.failed[assignmentID{name, a.At}] {
+				a.At = c.now
+			}
+			_, left := c.d.lastPlacement[name]
+			if left || c.d.replicas[name] != nil { // nothing has to leave for it
+				a.After = nil
+			}
+			next[name] = a
+		}
+		c.spec.Planning, c.spec.Assigned = Planned, next
+		c.apply()
+	}
+	c.settle(700)
+	for _, p := range c.d.preemptions {
+		if p.machine.Phase() != preempt.Ended {
+			c.t.Fatalf("converges: the preemption of %s is %v", p.Replica, p.machine.Phase())
+		}
+	}
+	want := make(map[string]Location)
+	for name, a := range c.spec.Assigned {
+		at, single := a.location()
+		if single && c.stored && c.alive(a.Node) != nil && len(a.After) == 0 && !c.d.takenAway(name) &&
+			c.spec.Level != Parked {
+			want[name] = at
+		}
+	}
+	running := make(map[string]Location)
+	for _, node := range c.up {
+		for name, r := range c.nodes[node].replicas {
+			running[name] = r.spec.At
+			if known := c.d.replicas[name]; known == nil || known.phase != Up || r.state != c.stateOf(name) {
+				c.t.Fatalf("converges: %+v on %s is %+v", r, node, known)
+			}
+		}
+	}
+	if !maps.Equal(running, want) || len(c.d.replicas) != len(want) || len(c.d.orphans) > 0 ||
+		len(c.d.lastPlacement) > 0 {
+		c.t.Fatalf("converges: %v run, %d are known, want %v; orphans %v, leases of exited ones %v", running,
+			len(c.d.replicas), want, c.d.orphans, c.d.lastPlacement)
+	}
+}
+
+// settle answers all commands for some seconds, in which replicas finish their sequences and report.
+func (c *cluster) settle(seconds int) {
+	for range seconds {
+		c.tick(time.Second)
+		for len(c.pending) > 0 {
+			e := c.pending[0]
+			c.pending = c.pending[1:]
+			c.answer(e)
+			c.check()
+		}
+		for _, name := range c.up {
+			for _, r := range c.nodes[name].names() {
+				c.nodes[name].replicas[r].load = 0
+				c.report(c.nodes[name].replicas[r].actor)
+			}
+		}
+	}
+}

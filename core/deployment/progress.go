@@ -1,0 +1,85 @@
+package deployment
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Progress is how far a replica has come.
+type Progress uint8
+
+const (
+	ProgressAssigned Progress = iota // it has not begun
+	ProgressStarting                 // it loads
+	ProgressUp                       // it serves, or is on standby
+	ProgressLeaving                  // it finishes its sequences, or its memory is being freed
+)
+
+// String returns the name of the progress.
+func (p Progress) String() string { return [...]string{"assigned", "starting", "up", "leaving"}[p] }
+
+// ReplicaProgress is the progress of a replica that is assigned, or there.
+type ReplicaProgress struct {
+	Replica  string
+	Node     string // empty: the deployment is choosing
+	GPUs     []string
+	Progress Progress
+	Since    time.Time
+	Failure  string    // why its assignment failed; empty: it did not
+	Outdated bool      // it has other settings or other files than the spec
+	At       time.Time // of its assignment; zero: it has none
+}
+
+// progress returns the progress of all replicas that are assigned or there, by name.
+func (d *Deployment) progress() (all []ReplicaProgress) {
+	names := slices.Collect(maps.Keys(d.replicas))
+	for name := range d.spec.Assigned {
+		if d.replicas[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		all = append(all, d.progressOf(name))
+	}
+	return all
+}
+
+func (d *Deployment) progressOf(name string) ReplicaProgress {
+	a := d.spec.Assigned[name]
+	p := ReplicaProgress{Replica: name, Node: a.Node, GPUs: a.GPUs, At: a.At}
+	if last, failed := d.failedAttempt(name); failed {
+		p.Failure, p.Since = last.why, last.when
+	}
+	r := d.replicas[name]
+	if r == nil {
+		for _, since := range []time.Time{a.At, d.absentSince[name]} {
+			if since.After(p.Since) {
+				p.Since = since
+			}
+		}
+		return p
+	}
+	if at, single := a.location(); !single || at != r.spec.At { // it has no assignment, or one to another GPU
+		p.At, p.Failure = time.Time{}, ""
+	}
+	p.Node, p.GPUs = r.spec.At.Node, nil
+	if r.spec.At.GPU != "" {
+		p.GPUs = []string{r.spec.At.GPU}
+	}
+	p.Since, p.Outdated, p.Progress = r.since, !d.current(r), r.phase.progress()
+	return p
+}
+
+func (p Phase) progress() Progress {
+	switch p {
+	case Absent, Placing:
+		return ProgressAssigned
+	case Starting, Loading:
+		return ProgressStarting
+	case Up:
+		return ProgressUp
+	}
+	return ProgressLeaving
+}

@@ -1,0 +1,147 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// judge decides whether a replica that is there counts, is to be replaced, or leaves.
+func (w *world) judge(r *replica, all map[string]*replica) {
+	m := r.model
+	switch {
+	case m == nil:
+		r.leave("its deployment was deleted", "")
+	case len(r.on) != len(r.Devices) || slices.ContainsFunc(r.on, func(d *device) bool { return d.Failed }):
+		r.leave("a device of it has failed or is lost", "")
+	case len(r.on) != m.Group:
+		r.leave(fmt.Sprintf("it has %d devices, and the deployment wants %d", len(r.on), m.Group), "")
+	case r.Progress == Leaving:
+		r.leave("it is leaving", "")
+	case r.Failure != "":
+		w.memory.failed(w.options, w.at, r, r.Failure)
+		r.leave("it did not start: "+r.Failure, "")
+	case r.Progress < Up:
+		w.judgeStart(r, all)
+	default:
+		w.memory.succeeded(r)
+		w.keep(r)
+	}
+}
+
+// judgeStart decides about a replica that does not serve yet. It waits for replicas that leave in time.
+func (w *world) judgeStart(r *replica, all map[string]*replica) {
+	taken := time.Duration(0) // by replicas that leave
+	waits := false
+	if r.Progress == Assigned && len(r.After) > 0 {
+		taken = w.options.LeaveTimeout
+	}
+	for _, name := range r.After {
+		o := all[name]
+		if o == nil || r.Progress > Assigned {
+			continue
+		}
+		switch {
+		case o.Progress != Leaving:
+			r.leave("replica "+name+" was to leave for it, and stays", "")
+			return
+		case w.at.Sub(o.Since) > w.options.LeaveTimeout+w.options.StartTimeout:
+			w.withdraw(r, fmt.Sprintf("replica %s has been leaving for %s", name, w.at.Sub(o.Since).Round(time.Second)))
+			return
+		}
+		waits, r.after = true, append(r.after, o)
+	}
+	if after := w.at.Sub(r.Since); !waits && after > w.startLimit(r.model)+taken {
+		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, after.Round(time.Second)))
+		return
+	}
+	w.keep(r)
+}
+
+// withdraw makes a replica leave that has not started in time.
+func (w *world) withdraw(r *replica, why string) {
+	w.memory.failed(w.options, w.at, r, why)
+	r.leave(why, "")
+}
+
+// startLimit returns how long a replica of a model may take to start.
+func (w *world) startLimit(m *model) time.Duration {
+	expected := max(m.Loads.Device, m.Loads.Host, m.Loads.Disk)
+	return max(w.options.StartTimeout, seconds(w.options.StartLoads*expected.Seconds()))
+}
+
+// keep counts a replica among those that stay, or that stay until others serve.
+func (w *world) keep(r *replica) {
+	m := r.model
+	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Quarantined })
+	switch old := r.evicted || r.Outdated; {
+	case old && r.Progress < Up:
+		r.leave(r.whyOld()+", and it does not serve yet", "")
+	case old:
+		m.old = append(m.old, r)
+	default:
+		m.replicas = append(m.replicas, r)
+	}
+}
+
+// whyOld returns why a replica is to be replaced.
+func (r *replica) whyOld() string {
+	switch {
+	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining }):
+		return "its device drains"
+	case r.evicted:
+		return "its device is quarantined"
+	case r.Outdated:
+		return "it no longer matches the deployment"
+	}
+	return "it moves to a better device"
+}
+
+// whyReplaced returns why a substitute of a replica starts.
+func (r *replica) whyReplaced() string { return "it replaces " + r.Name + ": " + r.whyOld() }
+
+// pair matches replicas with their substitutes, as the memory has them. A move whose substitute is gone has
+// failed.
+func (w *world) pair(all map[string]*replica) {
+	for _, name := range slices.Sorted(maps.Keys(w.memory.Substitutes)) {
+		sub := w.memory.Substitutes[name]
+		r, old := all[name], all[sub.Replaces]
+		if old == nil || old.leaves || old.substitute != nil {
+			continue
+		}
+		m := old.model
+		switch i := slices.Index(m.replicas, old); {
+		case r == nil || r.leaves || r == old || r.model != m || slices.Contains(m.old, r):
+			if sub.Moves {
+				memory := w.memory.Models[m.Name]
+				memory.NoMove = w.at.Add(w.options.MoveBackoff)
+				w.memory.Models[m.Name] = memory
+			}
+			continue
+		case i >= 0 && !sub.Moves: // it matches the deployment again, and its device does not drain
+			continue
+		case i >= 0:
+			m.replicas = slices.Delete(m.replicas, i, i+1)
+			m.old = append(m.old, old)
+			old.moving = true
+		}
+		old.moving = sub.Moves
+		old.substitute, r.replaces = r, old
+	}
+	for _, m := range w.models {
+		sortByName(m.replicas)
+		sortByName(m.old)
+	}
+}
+
+// sortByName sorts replicas, so that the order in which they were judged does not matter.
+func sortByName(all []*replica) {
+	slices.SortFunc(all, func(a, b *replica) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// seconds returns a duration of at most a year.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(0, s), 3e7) * float64(time.Second))
+}

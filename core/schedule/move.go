@@ -1,0 +1,127 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// rebalance starts at most one substitute on a better device, for a model for which nothing else changes.
+// No other move must be in progress.
+func (w *world) rebalance() {
+	for _, m := range w.models {
+		if slices.ContainsFunc(m.old, func(r *replica) bool { return r.moving }) {
+			return
+		}
+	}
+	for _, m := range w.models {
+		if w.steady(m) && (w.spread(m) || w.relieve(m)) {
+			return
+		}
+	}
+}
+
+// steady reports whether all replicas of a model serve as they should, and have for a while.
+func (w *world) steady(m *model) bool {
+	memory := w.memory.Models[m.Name]
+	if !m.Sized || m.held || m.Pinned || m.refused || m.Group > 1 || m.leaving > 0 || len(m.old) > 0 ||
+		len(m.replicas) == 0 || len(m.replicas) != m.want.Replicas || w.at.Before(memory.NoMove) ||
+		w.at.Sub(memory.Changed) < w.options.SettleFor {
+		return false
+	}
+	return !slices.ContainsFunc(m.replicas, func(r *replica) bool {
+		return r.Progress < Up || w.at.Sub(r.Since) < w.options.SettleFor || r.on[0].Silent
+	})
+}
+
+// spread moves a replica from the device with the most replicas of the model, if that has at least two more
+// than the target, or one more and its node at least two more than the target's node. It does not join
+// other models on its target, unless they are on its device too.
+func (w *world) spread(m *model) bool {
+	nodes := m.siblingsOn()
+	var from []*device
+	most := 0
+	for _, r := range m.replicas {
+		if !slices.Contains(from, r.on[0]) {
+			from = append(from, r.on[0])
+		}
+		most = max(most, nodes[r.on[0].Node])
+	}
+	if len(from) == len(m.replicas) && !w.uneven(nodes, most) {
+		return false
+	}
+	slices.SortFunc(from, func(a, b *device) int {
+		return cmp.Or(cmp.Compare(b.siblings(m), a.siblings(m)), cmp.Compare(nodes[b.Node], nodes[a.Node]),
+			cmp.Compare(a.Name, b.Name))
+	})
+	q := request{model: m, urgency: Headroom, siblings: true}
+	for _, a := range from {
+		on, _ := w.groupOf(q, here, func(b *device) bool {
+			return min(1, b.shared(m)) <= min(1, a.shared(m)) && w.better(m, nodes, a, b)
+		})
+		if on != nil {
+			b := on[0]
+			return w.move(m, a, b, fmt.Sprintf("%s has %d replicas of the model on %s with %d, and %s %d on %s with %d", a.Name,
+				a.siblings(m), a.Node, nodes[a.Node], b.Name, b.siblings(m), b.Node, nodes[b.Node]))
+		}
+	}
+	return false
+}
+
+// uneven reports whether a node has at least two replicas of a model fewer than the one with the most.
+func (w *world) uneven(nodes map[string]int, most int) bool {
+	return most >= 2 && slices.ContainsFunc(w.devices, func(d *device) bool { return most-nodes[d.Node] >= 2 })
+}
+
+// better reports whether a replica of a model moves from device a to b: the sum of squares of its replicas
+// per device decreases, or stays and the one per node decreases.
+func (w *world) better(m *model, nodes map[string]int, a, b *device) bool {
+	more := a.siblings(m) - b.siblings(m)
+	return more >= 2 || more >= 1 && nodes[a.Node]-nodes[b.Node] >= 2
+}
+
+// relieve moves a replica that shares a busy device with other models to one without replicas, after its
+// residence. Its node has more replicas of the model than the target's, or is the same one.
+func (w *world) relieve(m *model) bool {
+	if m.Priority == Batch {
+		return false
+	}
+	nodes := m.siblingsOn()
+	for _, r := range m.replicas {
+		a := r.on[0]
+		if a.Utilization < w.options.ShareBelow || a.shared(m) == 0 || !w.rested(r) {
+			continue
+		}
+		on, _ := w.groupOf(request{model: m, urgency: Headroom}, here, func(b *device) bool {
+			empty := !slices.ContainsFunc(b.replicas, here)
+			return empty && (a.Node == b.Node || nodes[a.Node] > nodes[b.Node])
+		})
+		if on != nil {
+			return w.move(m, a, on[0], fmt.Sprintf("%s is %.0f%% in use, by %d replicas of other models too, and %s is empty",
+				a.Name, 100*a.Utilization, a.shared(m), on[0].Name))
+		}
+	}
+	return false
+}
+
+// shared returns the number of replicas of other models that stay on a device, and that a model shares it
+// with. Batch models use what the others leave.
+func (d *device) shared(m *model) (n int) {
+	for _, r := range d.replicas {
+		if here(r) && r.model != m && (r.model.Priority != Batch || m.Priority == Batch) {
+			n++
+		}
+	}
+	return n
+}
+
+// move starts a substitute on a device for the replica of another one with the fewest sequences.
+func (w *world) move(m *model, from, to *device, why string) bool {
+	on := slices.DeleteFunc(slices.Clone(m.replicas), func(r *replica) bool { return r.on[0] != from })
+	old := removal(m, on)
+	m.replicas = slices.DeleteFunc(m.replicas, func(r *replica) bool { return r == old })
+	m.old = append(m.old, old)
+	old.moving = true
+	w.start(m, Headroom, []*device{to}, old, fmt.Sprintf("%s moves from %s to %s: %s", old.Name, from.Name, to.Name, why))
+	return true
+}

@@ -1,0 +1,96 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+)
+
+// Urgency is how urgently a model wants a replica. A lower value comes first.
+type Urgency uint8
+
+// Urgencies.
+const (
+	Minimum  Urgency = iota // the model has fewer replicas than its minimum
+	Wake                    // requests wait, and there is no replica
+	Missed                  // the SLO is missed, or will be
+	Headroom                // there is little headroom
+	Fill                    // batch work that can use what is left
+)
+
+// String returns the name of the urgency.
+func (u Urgency) String() string {
+	return [...]string{"minimum", "wake", "SLO", "headroom", "batch"}[u]
+}
+
+// Want is how many replicas a model wants, by a policy. A policy never chooses devices.
+type Want struct {
+	Replicas int
+	Urgency  Urgency // of those that are missing
+	Why      string
+}
+
+// view is what a policy knows of a model.
+type view struct {
+	Model
+	now     time.Time
+	options Options
+	memory  *ModelMemory
+	have    int       // replicas that serve, start or are assigned, and need not leave
+	up      int       // those that serve
+	idle    int       // those that are assigned and have not begun
+	settled time.Time // when the newest of those that serve began to
+}
+
+// policy decides how many replicas a model wants. It may update what is remembered of the model. Its number
+// need not be within the limits of the deployment.
+type policy interface {
+	want(view) Want
+}
+
+// policies by their name in Options.
+var policies = map[string]policy{"slo": slo{}, "threshold": threshold{}, "static": static{}}
+
+// limit applies the limits of the deployment.
+func (v view) limit(w Want) Want {
+	if w.Replicas > v.have {
+		v.memory.LowSince = time.Time{}
+	}
+	switch {
+	case w.Replicas < v.Min:
+		return Want{v.Min, Minimum, fmt.Sprintf("at least %d replicas", v.Min)}
+	case w.Replicas > v.Max:
+		w.Replicas, w.Why = v.Max, fmt.Sprintf("%s; at most %d replicas", w.Why, v.Max)
+	}
+	if v.have < v.Min {
+		w.Urgency = Minimum
+	}
+	return w
+}
+
+// fixed returns the number of replicas that does not depend on how busy they are: of a model that sleeps,
+// wakes, or does not serve yet. It reports false if the load decides.
+func (v view) fixed() (Want, bool) {
+	d := v.Demand
+	idle := v.IdleAfter
+	if idle == 0 {
+		idle = v.options.IdleAfter
+	}
+	switch work := d.sequences(); {
+	case v.have == 0 && work > 0:
+		return Want{1, Wake, fmt.Sprintf("%d requests wait, and no replica serves", work)}, true
+	case v.have == 0:
+		return Want{0, Wake, "no request"}, true
+	case work == 0 && v.Min == 0 && !d.Last.IsZero() && v.now.Sub(d.Last) >= idle:
+		return Want{0, Wake, fmt.Sprintf("no request for %s", v.now.Sub(d.Last).Round(time.Second))}, true
+	case v.up == 0:
+		return Want{v.have, Wake, "its replicas do not serve yet"}, true
+	}
+	return Want{}, false
+}
+
+// static is the policy of a fixed number of replicas.
+type static struct{}
+
+func (static) want(v view) Want {
+	return Want{v.Replicas, Missed, fmt.Sprintf("%d replicas by the deployment", v.Replicas)}
+}

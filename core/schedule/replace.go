@@ -1,0 +1,86 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+)
+
+// retire makes the replicas leave that are to be replaced and are not needed any more: their substitute
+// serves, or as many others serve as the model wants. If the model wants more by now, a replica stays, and
+// its substitute is an additional one.
+func (w *world) retire(m *model) {
+	for _, r := range slices.Clone(m.old) {
+		enough := m.serving() > m.want.Replicas
+		switch s := r.substitute; {
+		case s != nil && s.Progress == Up && enough:
+			r.leave(r.whyOld()+", and its substitute serves", "")
+		case s != nil && s.Progress == Up:
+			r.unpair()
+		case m.Sized && m.want.Replicas > 0 && m.current() >= m.want.Replicas:
+			r.leave(r.whyOld()+", and others serve", "")
+		}
+	}
+}
+
+// unpair makes a replica and its substitute count as two.
+func (r *replica) unpair() {
+	r.substitute.replaces, r.substitute = nil, nil
+	if m := r.model; r.moving {
+		r.moving = false
+		m.old = slices.DeleteFunc(m.old, func(o *replica) bool { return o == r })
+		m.replicas = append(m.replicas, r)
+	}
+}
+
+// current returns the number of replicas that serve and stay, and are not substitutes.
+func (m *model) current() (n int) {
+	for _, r := range m.replicas {
+		if r.Progress == Up && r.replaces == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// renew starts substitutes of outdated replicas: beside them, also on the same devices, and at most one more
+// than the maximum at once. Where there is no room, an outdated replica leaves first, while all others
+// serve.
+func (w *world) renew(m *model) {
+	for m.Sized && len(m.replicas)+len(m.old) <= m.most() {
+		outdated := m.unpaired(func(r *replica) bool { return !r.evicted && !r.moving })
+		if len(outdated) == 0 {
+			return
+		}
+		old := removal(m, outdated)
+		q := request{model: m, urgency: Headroom, replaces: old, why: old.whyReplaced()}
+		on, why := w.group(q, here)
+		q.siblings = m.held || m.want.Replicas <= m.Min
+		if on == nil && q.siblings && !m.incomplete() {
+			on, why = w.group(q, here)
+		}
+		if on != nil {
+			w.start(m, Headroom, on, old, q.why+"; "+on[0].Name+": "+why)
+			continue
+		}
+		if m.incomplete() {
+			return
+		}
+		without := func(r *replica) bool { return here(r) && r != old }
+		on, why = w.group(q, without)
+		if on == nil {
+			if !m.refused {
+				m.refused = true
+				w.refuse(q, len(outdated))
+			}
+			return
+		}
+		old.leave(old.whyOld()+", and there is no room for a substitute beside it", "")
+		w.start(m, Headroom, on, nil, fmt.Sprintf("it replaces %s, which leaves first; %s: %s", old.Name, on[0].Name, why))
+		return
+	}
+}
+
+// incomplete reports whether a replica of a model does not serve, or leaves.
+func (m *model) incomplete() bool {
+	return m.leaving > 0 || slices.ContainsFunc(m.replicas, func(r *replica) bool { return r.Progress < Up })
+}
