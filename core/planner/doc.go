@@ -1,40 +1,90 @@
-// Package planner decides when the planner of a node acquires the leader's lease, observes the
-// deployments, or stores a new number of replicas. core/schedule decides the numbers.
+// Package planner decides when the planner of a node acquires the leader's lease, observes the cluster,
+// makes a plan, and stores it. core/schedule decides what the plan is.
 //
-// A Machine takes events with the current time and returns Effects, which the caller carries out in
-// order. With each tick and view the caller reports whether this node leads.
+// A Machine takes events with the current time and returns Effects, which the caller carries out in order.
+// With each event the caller reports the term in which this node leads, and whether an operator has paused
+// the planner.
 //
 // # Transitions
 //
 // The first row that fits an event applies; an event without a row is ignored.
 //
-//	event      state               guard                 next       effects
-//	tick       idle                leads                 same       observe
-//	           idle                                      acquiring  forget the loads; acquire the lease
-//	           acquiring, storing                        same       —
-//	view       idle                does not lead         same       ignore
-//	           idle                                      same       decide
-//	           acquiring, storing  a write is in flight  same       ignore
-//	decided    idle                                      storing    scale
-//	write end  acquiring, storing                        idle       —
+//	event     state         guard                        next       effects
+//	tick      idle          does not lead                acquiring  forget all plans; acquire the lease
+//	          idle                                       observing  observe
+//	          acquiring     no answer in time            idle       —
+//	          in a round    its term has ended           idle       forget all plans; deny questions
+//	          in a round    no answer in time            idle       end the round
+//	          all but idle                               same       —
+//	asked     any           does not lead                same       deny it
+//	          idle                                       observing  keep it; observe
+//	          all but idle                               same       keep it
+//	acquired  acquiring                                  idle       —
+//	viewed    observing     of another round             same       ignore
+//	          observing     its term has ended           idle       forget all plans; deny questions
+//	          observing     no answer                    idle       end the round
+//	          observing     lacks own writes             idle       end the round
+//	          observing     no plan is due or asked for  idle       end the round
+//	          observing                                  surveying  survey
+//	surveyed  surveying     of another round             same       ignore
+//	          surveying     its term has ended           idle       forget all plans; deny questions
+//	          surveying                                  planning   make a plan
+//	planned   planning      of another round             same       ignore
+//	          planning      its term has ended           idle       forget all plans; deny questions
+//	          planning      no answer                    idle       end the round
+//	          planning      nothing to store             idle       refuse; answer
+//	          planning                                   storing    store
+//	stored    storing       of another round             same       ignore
+//	          storing       its term has ended           idle       forget all plans; deny questions
+//	          storing       it was not stored            idle       refuse; answer; plan again
+//	          storing       the last one, or paused      idle       refuse; answer
+//	          storing                                    same       store
 //
-// A view leads to at most one change, for the first deployment that needs one. The other
-// deployments wait for the next view. A change that cannot be stored, because the deployment has
-// another revision by now, is decided again from a later view.
+// # When a plan is due
+//
+// The leader observes the deployments and nodes every second, and every 100 ms for a while after a change
+// (Soon). An observation leads to a plan every 10 s (Interval), and at once if
+//
+//   - this node has begun to lead, or was resumed, or a write was not stored;
+//   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
+//   - a replica that is assigned has ended or did not start;
+//   - a replica may start, since those have left whose memory it needs (After);
+//   - a node came, left, drains, or has other devices;
+//   - requests wait for a model without a replica, and then again every second;
+//   - the rate of requests has risen at once (a spike);
+//   - a backoff or the time for a start has ended.
+//
+// Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
+// for 5 s.
+//
+// # What is stored
+//
+// A plan is stored as the assignments and the number of replicas of each deployment that it changes, by
+// compare-and-swap on the revision that was observed. One that is not stored ends the round, and the next
+// one begins with a new observation; so does one that was not confirmed, which may still be applied. A
+// deployment that is stored with another number of replicas than with its last assignments was changed by an
+// operator: the number is a lower or upper limit for the next plan, and the policy goes on from there.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
-//   - leader: only the leader observes and scales, and only other planners acquire the lease
-//   - one write: nothing is acquired or stored while a write is in flight
-//   - range: a change sets a different number of replicas, between the minimum and the maximum
-//   - stopped: a deployment without replicas, asleep or stopped, is left alone
-//   - fixed: a deployment whose minimum equals its maximum is left alone
-//   - held: a deployment for which an operator has set a level is left alone
-//   - observed: a change carries the revision and the number of replicas that were observed
-//   - explained: a change has a reason
-//   - fresh: a new leader remembers no load from before
-//   - alive: each tick without a write in flight observes or acquires
-//   - ignored: an ignored event changes nothing
+//   - leader: only the leader observes, asks devices, plans and stores, in its own term, and only other
+//     planners acquire the lease
+//   - one write: at most one write is in flight
+//   - observed: a write carries the revision that was observed, or that the write before it has given
+//   - departures first: a replica that needs the memory of others is stored after these were withdrawn
+//   - again: after a write that was not stored or not confirmed comes an observation, and no write
+//   - paused: nothing is stored while the planner is paused
+//   - bounded: a round stores a deployment at most twice
+//   - unique: no two replicas are stored under one name
+//   - limits: a deployment is stored with at least its minimum of replicas, and at most its maximum; one that
+//     is held or stopped keeps its number
+//   - explained: each replica that is stored or withdrawn has a reason
+//   - refused: a deployment is told of a refusal with every plan, and once when it has ended
+//   - answered: a question is answered once, or not any longer after 15 s
+//   - stale: an answer of another round changes nothing
+//   - alive: an idle planner observes or acquires with the next tick, and any answer is awaited for a minute
+//     at most
+//   - converges: without faults, plans stop changing, and models have their minimums if there is room
 package planner

@@ -1,105 +1,171 @@
 package planner
 
 import (
+	"fmt"
 	"time"
 
 	"troupe/core/schedule"
 )
 
-// Deployment is the observed state of a deployment.
-type Deployment struct {
-	Name                     string
-	Revision                 uint64 // revision of its spec in the store
-	Replicas                 int    // requested number of replicas
-	MinReplicas, MaxReplicas int
-	Held                     bool          // an operator has set a level
-	IdleAfter                time.Duration // without a request, until it goes to sleep; 0: never
-	Ready                    bool          // all requested replicas serve
-	Load                     schedule.Load // observed load; Want, Changing and TokenRate are not set
-	Tokens                   uint64        // computed by the serving replicas since they started
-}
+// Interval is the longest time between two plans.
+const Interval = 10 * time.Second
 
-// Effect is an action for the caller to carry out. Effects are carried out in order.
-type Effect interface{ isEffect() }
+const (
+	// observeTimeout to storeTimeout are how long an answer may take. The caller's own limits are shorter, so
+	// that these only pass if an answer is lost.
+	acquireTimeout = 5 * time.Second
+	observeTimeout = 5 * time.Second
+	surveyTimeout  = 5 * time.Second
+	planTimeout    = time.Minute
+	storeTimeout   = 10 * time.Second
 
-type (
-	// Acquire acquires the leader's lease if the lease is free. The caller reports
-	// Machine.WriteEnd.
-	Acquire struct{}
-
-	// Observe requests the deployments. The caller reports Machine.View.
-	Observe struct{}
-
-	// Scale stores a number of replicas if the deployment still has the given revision. The caller
-	// reports Machine.WriteEnd.
-	Scale struct {
-		Name     string
-		Revision uint64
-		From, To int
-		Why      string
-	}
-
-	// Ignored reports an event that changed nothing.
-	Ignored struct {
-		State State
-		Event Event
-		Why   string
-	}
+	askTimeout = 15 * time.Second // after which a question is not answered any longer
+	maxAsks    = 64
+	// MaxHistory is the number of plans that changed something, and are kept.
+	MaxHistory = 50
 )
 
-func (Acquire) isEffect() {}
-func (Observe) isEffect() {}
-func (Scale) isEffect()   {}
-func (Ignored) isEffect() {}
+// At is the time of an event, and what holds then.
+type At struct {
+	Time   time.Time
+	Term   uint64 // of this node's leadership; 0: another node leads
+	Paused bool
+}
+
+// Result is a plan, and what was asked for with it.
+type Result struct {
+	Plan     schedule.Plan
+	Verdicts map[string][]schedule.Verdict // by model
+}
+
+// Counts are what has happened in a term.
+type Counts struct {
+	Plans, Changed, Conflicts, Failed uint64
+}
 
 // Machine decides what a planner does. It is not safe for concurrent use.
 type Machine struct {
+	options schedule.Options
 	state   State
-	loads   map[string]*load // by deployment; observed in this term of leadership
 	effects []Effect
-	decided *Scale // decision of the current view; nil: none
+	rounds  uint64 // counts rounds, so that answers to earlier ones are recognized
+	round   round
+	until   time.Time // an answer is awaited
+	asks    []ask
+	leading
 }
 
-// load is the observed load of a deployment.
-type load struct {
-	scaler   *schedule.Scaler
-	tokens   uint64 // tokens computed up to the last observation
-	observed time.Time
+// leading is what a planner remembers while it leads.
+type leading struct {
+	term    uint64
+	since   time.Time
+	memory  schedule.Memory
+	last    *Record // last plan that was not only asked for
+	history []*Record
+	counts  Counts
+	seen    seen
+	again   string // why the next observation leads to a plan; empty: it need not
+	resumes bool   // it was paused since the last plan
+	lively  time.Time
+	active  map[string]time.Time // last request, by model
+	waiting map[string]time.Time // since when requests wait, by model
+	written map[string]written   // by model, not observed yet
+	told    map[string]bool      // by model: whether it was last told of a refusal
+}
+
+// written is a write that has not been observed yet.
+type written struct {
+	revision uint64
+	at       time.Time
+}
+
+// ask is a question with its time.
+type ask struct {
+	Ask
+	at time.Time
+}
+
+// round is an observation, and the plan and the writes that it leads to.
+type round struct {
+	number   uint64
+	step     time.Time // when the present step began
+	dry      bool      // nothing is stored: the plan was only asked for
+	seen     Observation
+	record   *Record
+	models   map[string]schedule.Model // as planned
+	writes   []Write                   // not begun
+	revision map[string]uint64         // by model, after the writes of this round
 }
 
 // event is one event. Only the fields of its kind are set.
 type event struct {
-	kind        Event
-	now         time.Time
-	leads       bool
-	deployments []Deployment
+	At
+	kind     Event
+	round    uint64
+	ask      Ask
+	failed   bool // there is no answer
+	seen     *Observation
+	behind   bool
+	causes   []string
+	devices  []schedule.Device
+	outcome  Outcome
+	revision uint64
+	failure  string
 }
 
-// New returns the machine of a planner that has no write in flight.
-func New() *Machine { return &Machine{loads: make(map[string]*load)} }
+// New returns the machine of a planner.
+func New(options schedule.Options) *Machine { return &Machine{options: options} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }
 
-// Tick must be called every second.
-func (m *Machine) Tick(leads bool, now time.Time) []Effect {
-	return m.handle(event{kind: Tick, leads: leads, now: now})
+// Soon reports whether the next tick must come early: in 100 ms instead of a second.
+func (m *Machine) Soon(now time.Time) bool {
+	return m.term != 0 && (len(m.asks) > 0 || m.again != "" || now.Before(m.lively))
 }
 
-// View reports the deployments.
-func (m *Machine) View(all []Deployment, leads bool, now time.Time) []Effect {
-	return m.handle(event{kind: View, deployments: all, leads: leads, now: now})
+// Tick must be called every second, and earlier while Soon.
+func (m *Machine) Tick(at At) []Effect { return m.handle(event{At: at, kind: Tick}) }
+
+// Asked asks for a plan that is not stored. It is answered by Answer.
+func (m *Machine) Asked(a Ask, at At) []Effect { return m.handle(event{At: at, kind: Asked, ask: a}) }
+
+// Acquired reports that Acquire has ended, with or without success.
+func (m *Machine) Acquired(at At) []Effect { return m.handle(event{At: at, kind: Acquired}) }
+
+// Viewed answers Observe. o is nil if the router did not answer.
+func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
+	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
+	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
+		m.note(o, at.Time)
+		e.behind = m.behind(o, at.Time)
+		if m.resumes = m.resumes || at.Paused; !at.Paused {
+			e.causes = m.causes(o, at.Time)
+		}
+	}
+	return m.handle(e)
 }
 
-// WriteEnd reports that an Acquire or a Scale has ended, with or without success.
-func (m *Machine) WriteEnd(now time.Time) []Effect { return m.handle(event{kind: WriteEnd, now: now}) }
+// Surveyed answers Survey with the devices of all nodes. Those that did not answer are silent.
+func (m *Machine) Surveyed(round uint64, devices []schedule.Device, at At) []Effect {
+	return m.handle(event{At: at, kind: Surveyed, round: round, devices: devices})
+}
 
-// handle handles an event, and then the decision that a view leads to.
+// Planned answers MakePlan. r is nil if it failed.
+func (m *Machine) Planned(round uint64, r *Result, at At) []Effect {
+	if m.state == Planning && round == m.round.number && at.Term == m.term && r != nil {
+		m.take(r, at)
+	}
+	return m.handle(event{At: at, kind: Planned, round: round, failed: r == nil})
+}
+
+// Stored answers Store. revision is that of the stored value, with Done. failure says why it was not stored.
+func (m *Machine) Stored(round uint64, o Outcome, revision uint64, failure string, at At) []Effect {
+	return m.handle(event{At: at, kind: Stored, round: round, outcome: o, revision: revision, failure: failure})
+}
+
 func (m *Machine) handle(e event) []Effect {
 	m.apply(e)
-	if m.decided != nil {
-		m.apply(event{kind: Decided, now: e.now})
-	}
 	effects := m.effects
 	m.effects = nil
 	return effects
@@ -107,60 +173,186 @@ func (m *Machine) handle(e event) []Effect {
 
 func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }
 
-func (m *Machine) observe(event) { m.emit(Observe{}) }
-
-// acquire forgets the loads, which this node does not observe while another planner leads.
-func (m *Machine) acquire(event) {
-	clear(m.loads)
+// acquire forgets everything, since another planner may lead meanwhile.
+func (m *Machine) acquire(e event) {
+	m.leading = leading{}
+	m.deny(e)
+	m.until = e.Time.Add(acquireTimeout)
 	m.emit(Acquire{})
 }
 
 func (m *Machine) nothing(event) {}
 
-// decide looks for the first deployment that needs another number of replicas.
-func (m *Machine) decide(e event) {
-	for _, d := range e.deployments {
-		if d.Held || d.MinReplicas >= d.MaxReplicas {
-			delete(m.loads, d.Name)
-			continue
-		}
-		if want, why := m.loadOf(d).decide(d, e.now); want != d.Replicas {
-			m.decided = &Scale{d.Name, d.Revision, d.Replicas, want, why}
-			return
+// observe begins a round.
+func (m *Machine) observe(e event) {
+	if m.term != e.Term {
+		m.leading = leading{
+			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
+			written: make(map[string]written), told: make(map[string]bool),
+			again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
+	m.expire(e.Time)
+	m.rounds++
+	m.round = round{number: m.rounds, step: e.Time}
+	m.until = e.Time.Add(observeTimeout)
+	m.emit(Observe{m.rounds})
 }
 
-func (m *Machine) store(event) {
-	m.emit(*m.decided)
-	m.decided = nil
-}
-
-// loadOf returns the load of a deployment. It starts a new one if the deployment's range has
-// changed.
-func (m *Machine) loadOf(d Deployment) *load {
-	l := m.loads[d.Name]
-	s := schedule.NewScaler(schedule.Scaling{
-		MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, IdleAfter: d.IdleAfter,
-	})
-	if l == nil || l.scaler.MinReplicas != s.MinReplicas || l.scaler.MaxReplicas != s.MaxReplicas ||
-		l.scaler.IdleAfter != s.IdleAfter {
-		l = &load{scaler: s}
-		m.loads[d.Name] = l
+// survey begins a plan.
+func (m *Machine) survey(e event) {
+	m.round.seen, m.round.dry = *e.seen, len(e.causes) == 0
+	m.round.record = &Record{Term: m.term, At: e.Time, Causes: e.causes, Planned: e.seen.Deployments,
+		Outcome: "in progress"}
+	if m.round.dry {
+		m.round.record.Causes = []string{"asked"}
 	}
-	return l
+	m.end("collect deployments", e.Time, fmt.Sprintf("%d deployments, %d nodes", len(e.seen.Deployments),
+		len(e.seen.Nodes)))
+	m.until = e.Time.Add(surveyTimeout)
+	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
 
-// decide returns the wanted number of replicas.
-func (l *load) decide(d Deployment, now time.Time) (want int, why string) {
-	seen := d.Load
-	seen.Want, seen.Changing = d.Replicas, !d.Ready
+// plan has the plan made.
+func (m *Machine) plan(e event) {
+	silent := 0
+	for _, d := range e.devices {
+		if d.Silent {
+			silent++
+		}
+	}
+	m.end("collect devices", e.Time, fmt.Sprintf("%d devices, %d silent", len(e.devices), silent))
+	s := m.snapshot(&m.round.seen, e.devices, e.Time)
+	m.round.record.Snapshot = s
+	m.round.models = make(map[string]schedule.Model, len(s.Models))
+	for _, model := range s.Models {
+		m.round.models[model.Name] = model
+	}
+	m.until = e.Time.Add(planTimeout)
+	var explain []string
+	for _, a := range m.asks {
+		if a.Model != "" {
+			explain = append(explain, a.Model)
+		}
+	}
+	m.emit(MakePlan{m.round.number, s, explain})
+}
+
+// take takes a plan over, with the writes that it leads to.
+func (m *Machine) take(result *Result, at At) {
+	r := &m.round
+	r.record.Plan, r.record.Verdicts = result.Plan, result.Verdicts
+	m.steps(at.Time)
+	r.dry = r.dry || at.Paused
 	switch {
-	case l.observed.IsZero() || d.Tokens < l.tokens: // a replica has stopped, and its tokens are missing
-		seen.TokenRate = -1
-	case d.Tokens > l.tokens:
-		seen.TokenRate = float64(d.Tokens-l.tokens) / now.Sub(l.observed).Seconds()
+	case at.Paused:
+		r.record.Outcome = "not stored: the planner is paused"
+	case r.dry:
+		r.record.Outcome = "not stored: it was only asked for"
+	case len(r.writes) == 0:
+		r.record.Outcome = "nothing to change"
 	}
-	l.tokens, l.observed = d.Tokens, now
-	return l.scaler.Scale(now, seen)
+	if !r.dry {
+		m.counts.Plans++
+		r.record.Number = m.counts.Plans
+		m.memory, m.last, m.again, m.resumes = result.Plan.Memory, r.record, "", false
+		m.see(at.Time)
+	}
+}
+
+// store stores the next deployment.
+func (m *Machine) store(e event) {
+	r := &m.round
+	w := r.writes[0]
+	r.writes = r.writes[1:]
+	if at, again := r.revision[w.Name]; again {
+		w.Revision = at
+	}
+	r.record.Writes = append(r.record.Writes, w)
+	m.until = e.Time.Add(storeTimeout)
+	m.emit(Store{r.number, w})
+}
+
+// stored notes that the last write has ended.
+func (m *Machine) stored(e event) {
+	r := &m.round
+	w := &r.record.Writes[len(r.record.Writes)-1]
+	w.Outcome, w.Failure = e.outcome, e.failure
+	if e.outcome == Done {
+		if r.revision == nil {
+			r.revision = make(map[string]uint64)
+		}
+		r.revision[w.Name] = e.revision
+		m.written[w.Name] = written{e.revision, e.Time}
+		m.seen.stored(w.Name, e.revision)
+	}
+}
+
+func (m *Machine) storeNext(e event) {
+	m.stored(e)
+	m.store(e)
+}
+
+// conclude ends a round whose writes are stored, or that is paused.
+func (m *Machine) conclude(e event) {
+	m.stored(e)
+	m.round.record.Outcome = "stored"
+	if len(m.round.writes) > 0 {
+		m.round.record.Outcome = "not stored: the planner is paused"
+	}
+	m.end("store", e.Time, fmt.Sprintf("%d writes", len(m.round.record.Writes)))
+	m.finish(e)
+}
+
+// stop ends a round with a write that failed. The next round begins with a new observation.
+func (m *Machine) stop(e event) {
+	m.stored(e)
+	r := m.round.record
+	w := r.Writes[len(r.Writes)-1]
+	r.Outcome = fmt.Sprintf("%s: %s: %s", w.Outcome, w.Name, w.Failure)
+	m.again = fmt.Sprintf("%s: %s", w.Name, w.Outcome)
+	if e.outcome == Conflict {
+		m.counts.Conflicts++
+	} else {
+		m.counts.Failed++
+	}
+	m.end("store", e.Time, fmt.Sprintf("%d writes", len(r.Writes)))
+	m.finish(e)
+}
+
+// finish ends a round with a plan.
+func (m *Machine) finish(e event) {
+	r := m.round.record
+	if !m.round.dry {
+		m.refuse()
+		if r.Changed() {
+			m.counts.Changed++
+			m.lively = e.Time.Add(livelyFor)
+			m.history = append(m.history, r)
+			if len(m.history) > MaxHistory {
+				m.history = m.history[1:]
+			}
+		}
+		m.emit(Ended{r})
+	}
+	m.answer(r, e.Time)
+}
+
+// giveUp ends a round without an answer.
+func (m *Machine) giveUp(e event) {
+	if r := m.round.record; r != nil && m.state == Storing {
+		w := &r.Writes[len(r.Writes)-1]
+		w.Outcome, w.Failure = Unknown, "the store did not answer"
+		r.Outcome = fmt.Sprintf("%s: %s: %s", w.Outcome, w.Name, w.Failure)
+		m.counts.Failed++
+		m.again = w.Name + ": " + w.Outcome.String()
+		m.finish(e)
+	}
+	m.round = round{}
+}
+
+// abandon ends the leadership of this node.
+func (m *Machine) abandon(e event) {
+	m.round, m.leading = round{}, leading{}
+	m.answer(nil, e.Time)
 }

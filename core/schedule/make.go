@@ -12,7 +12,10 @@ import (
 var phases = [...][]Urgency{{Minimum}, {Wake, Missed}, {Headroom}, {Fill}}
 
 // Make returns the plan for a snapshot.
-func Make(s Snapshot) Plan {
+func Make(s Snapshot) Plan { return planned(s).plan() }
+
+// planned returns the pool of a snapshot with the decisions of a plan.
+func planned(s Snapshot) *world {
 	w := newWorld(check(s))
 	for _, m := range w.models {
 		w.decide(m)
@@ -28,7 +31,7 @@ func Make(s Snapshot) Plan {
 		w.renew(m)
 	}
 	w.rebalance()
-	return w.plan()
+	return w
 }
 
 // decide asks the policy how many replicas a model wants, or takes the number that an operator holds.

@@ -1,0 +1,58 @@
+package planner
+
+import (
+	"slices"
+	"time"
+)
+
+// keep keeps a question until the plan of a round that begins later. Beyond maxAsks the oldest one goes
+// without an answer.
+func (m *Machine) keep(e event) {
+	m.asks = append(m.asks, ask{e.ask, e.Time})
+	m.asks = m.asks[max(0, len(m.asks)-maxAsks):]
+}
+
+func (m *Machine) askNow(e event) {
+	m.keep(e)
+	m.observe(e)
+}
+
+// deny answers questions without a plan, since this node does not lead.
+func (m *Machine) deny(e event) {
+	if e.kind == Asked {
+		m.keep(e)
+	}
+	m.answer(nil, e.Time)
+}
+
+// expire forgets questions whose answer is not awaited any longer.
+func (m *Machine) expire(now time.Time) {
+	m.asks = slices.DeleteFunc(m.asks, func(a ask) bool { return now.Sub(a.at) > askTimeout })
+}
+
+// answer answers all questions that a plan can answer: those for models whose devices it has not judged wait
+// for the next one.
+func (m *Machine) answer(r *Record, now time.Time) {
+	m.expire(now)
+	var answered []Ask
+	m.asks = slices.DeleteFunc(m.asks, func(a ask) bool {
+		_, judged := r.verdicts(a.Model)
+		if r != nil && a.Model != "" && !judged {
+			return false
+		}
+		answered = append(answered, a.Ask)
+		return true
+	})
+	if len(answered) > 0 {
+		m.emit(Answer{answered, r})
+	}
+}
+
+// verdicts returns the verdicts for a model, and whether it was asked for.
+func (r *Record) verdicts(model string) (any, bool) {
+	if r == nil {
+		return nil, false
+	}
+	v, ok := r.Verdicts[model]
+	return v, ok
+}

@@ -1,0 +1,193 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/core/schedule"
+)
+
+const (
+	// livelyFor is how long observations follow each other quickly after a change.
+	livelyFor = 5 * time.Second
+	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
+	waitInterval = time.Second
+	// behindFor is how long an observation that lacks this planner's own write is not used.
+	behindFor = 5 * time.Second
+)
+
+// seen is what the last plan saw. What differs from it leads to another plan.
+type seen struct {
+	at     time.Time
+	due    time.Time // a backoff ends or a start times out; zero: none
+	took   time.Duration
+	models map[string]seenModel
+	ended  map[string]string // replicas that failed or ended, with the reason
+	nodes  map[string]string
+}
+
+type seenModel struct {
+	revision               uint64
+	sized, reports         bool
+	waits, spikes, deleted bool
+}
+
+// stored notes a revision that this planner has stored.
+func (s *seen) stored(model string, revision uint64) {
+	if m, ok := s.models[model]; ok {
+		m.revision = revision
+		s.models[model] = m
+	}
+}
+
+// seenOf returns what there is to see of a deployment.
+func (m *Machine) seenOf(d *Deployment) seenModel {
+	return seenModel{
+		revision: d.Revision, deleted: d.Revision == 0, sized: d.Model.Sized, reports: d.Leader != "",
+		waits: d.Model.Demand.Pending > 0 && len(d.Assigned) == 0, spikes: d.Model.Demand.Spikes(m.options),
+	}
+}
+
+// see notes what the plan of this round saw.
+func (m *Machine) see(now time.Time) {
+	r := &m.round
+	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
+		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+	for i := range r.seen.Deployments {
+		d := &r.seen.Deployments[i]
+		s.models[d.Model.Name] = m.seenOf(d)
+		for _, p := range d.Reports {
+			if p.Failure != "" {
+				s.ended[p.Name] = endOf(p)
+			}
+		}
+	}
+	for _, n := range r.seen.Nodes {
+		s.nodes[n.Name] = n.text()
+	}
+	m.seen = s
+}
+
+func endOf(r Report) string { return r.Since.Format(time.RFC3339Nano) + " " + r.Failure }
+
+func (n Node) text() string {
+	return fmt.Sprintf("%s %v %v", strings.Join(n.GPUs, ","), n.Draining, n.Leaving)
+}
+
+// causes returns why a plan is due; none: it is not. Apart from the interval, at most every second moment is
+// spent on plans.
+func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
+	since := now.Sub(m.seen.at)
+	if m.last != nil && since < 2*m.seen.took {
+		return nil
+	}
+	if m.again != "" {
+		all = append(all, m.again)
+	}
+	if m.resumes {
+		all = append(all, "it was resumed")
+	}
+	if m.last == nil {
+		return all
+	}
+	if since >= Interval {
+		all = append(all, "interval")
+	}
+	if due := m.seen.due; !due.IsZero() && !now.Before(due) {
+		all = append(all, "a backoff or a start has ended")
+	}
+	all = append(all, m.nodeCauses(o)...)
+	there := o.there()
+	for i := range o.Deployments {
+		if why := m.cause(&o.Deployments[i], there, since); why != "" {
+			all = append(all, o.Deployments[i].Model.Name+": "+why)
+		}
+	}
+	return all
+}
+
+func (m *Machine) nodeCauses(o *Observation) (all []string) {
+	live := make(map[string]bool)
+	for _, n := range o.Nodes {
+		live[n.Name] = true
+		if before, known := m.seen.nodes[n.Name]; !known || before != n.text() {
+			all = append(all, "node "+n.Name+" has changed")
+		}
+	}
+	var gone []string
+	for name := range m.seen.nodes {
+		if !live[name] {
+			gone = append(gone, "node "+name+" has left")
+		}
+	}
+	slices.Sort(gone)
+	return append(all, gone...)
+}
+
+// cause returns why a deployment needs a plan; empty: it does not.
+func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duration) string {
+	before, known := m.seen.models[d.Model.Name]
+	now := m.seenOf(d)
+	switch {
+	case now.revision != before.revision, now.deleted && !known:
+		return fmt.Sprintf("it has changed (revision %d)", now.revision)
+	case now.sized && !before.sized:
+		return "its memory is known"
+	case now.reports != before.reports:
+		return "it has reported, or does not any longer"
+	case now.waits && !before.waits, now.waits && since >= waitInterval:
+		return "requests wait, and there is no replica"
+	case now.spikes && !before.spikes:
+		return "a spike"
+	}
+	for _, r := range d.Reports {
+		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
+			return r.Name + " has ended: " + r.Failure
+		}
+	}
+	for _, a := range d.Assigned {
+		if len(a.After) > len(remaining(a.After, there)) {
+			return a.Replica + " has room"
+		}
+	}
+	return ""
+}
+
+// there returns the names of the replicas that may still have memory: all that are reported, and those of
+// deployments that do not report.
+func (o *Observation) there() map[string]bool {
+	all := make(map[string]bool)
+	for i := range o.Deployments {
+		d := &o.Deployments[i]
+		for _, p := range d.placed() {
+			all[p.Name] = true
+		}
+		if d.Leader == "" {
+			all[d.Model.Name] = true
+		}
+	}
+	return all
+}
+
+// remaining returns the replicas of which others wait that are still there.
+func remaining(after []string, there map[string]bool) (all []string) {
+	for _, name := range after {
+		model := name[:max(0, strings.LastIndexByte(name, '-'))]
+		if there[name] || there[model] {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// behind reports whether an observation lacks a write of this planner.
+func (m *Machine) behind(o *Observation, now time.Time) bool {
+	for name, w := range m.written {
+		if d := o.find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
+			return true
+		}
+	}
+	return false
+}

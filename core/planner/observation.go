@@ -1,0 +1,107 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"troupe/core/schedule"
+)
+
+// Observation is the cluster as the router and the store of a node know it.
+type Observation struct {
+	Deployments []Deployment // by name
+	Nodes       []Node       // live ones, by name
+	Away        []schedule.Away
+}
+
+// Node is a live node.
+type Node struct {
+	Name     string
+	GPUs     []string
+	Draining bool // on an operator's command
+	Leaving  bool // it shuts down
+}
+
+// Deployment is a stored deployment, and what it reports.
+type Deployment struct {
+	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas.
+	// Demand.Last is set by the Machine.
+	Model    schedule.Model
+	Revision uint64       // of the stored value; 0: it was deleted
+	Replicas int          // stored number, without those that an operator took away
+	Planned  bool         // a planner has stored assignments
+	Assigned []Assignment // as stored, by replica
+	Intended int          // Replicas when they were stored
+	Leader   string       // node that leads the deployment; empty: none reports
+	Reports  []Report     // replicas that are assigned, or there, by name
+	Reserved []string     // names that an operator has taken away
+	Active   bool         // there are requests now
+}
+
+// Assignment is a replica with its devices, as it is stored.
+type Assignment struct {
+	Replica string
+	Devices []string // "node-a/gpu-0"
+	Why     string
+	After   []string // replicas that have to leave before it starts
+	At      time.Time
+}
+
+// Report is how far a replica has come.
+type Report struct {
+	schedule.Placed
+	At time.Time // of the assignment that the deployment knows; zero: none
+}
+
+// find returns the deployment of a name, or nil.
+func (o *Observation) find(name string) *Deployment {
+	for i := range o.Deployments {
+		if o.Deployments[i].Model.Name == name {
+			return &o.Deployments[i]
+		}
+	}
+	return nil
+}
+
+// assignment returns the stored assignment of a replica.
+func (d *Deployment) assignment(replica string) (Assignment, bool) {
+	for _, a := range d.Assigned {
+		if a.Replica == replica {
+			return a, true
+		}
+	}
+	return Assignment{}, false
+}
+
+// placed returns the replicas of a deployment that a plan starts from.
+func (d *Deployment) placed() (all []schedule.Placed) {
+	reported := make(map[string]bool)
+	for _, r := range d.Reports {
+		reported[r.Name] = true
+		p := r.Placed
+		p.After = nil
+		switch a, assigned := d.assignment(r.Name); {
+		case !assigned && (d.Planned || d.Revision == 0):
+			p.Progress = schedule.Leaving
+		case assigned:
+			p.After = a.After
+			elsewhere := !slices.Equal(p.Devices, a.Devices)
+			if r.At.Before(a.At) && (p.Failure != "" || p.Progress == schedule.Leaving || elsewhere) {
+				// the report is about an earlier assignment of that name
+				p.Progress, p.Since, p.Failure, p.Devices = schedule.Assigned, a.At, "", a.Devices
+			}
+		}
+		all = append(all, p)
+	}
+	for _, a := range d.Assigned {
+		if reported[a.Replica] {
+			continue
+		}
+		p := schedule.Placed{Name: a.Replica, Model: d.Model.Name, Devices: a.Devices, After: a.After, Since: a.At}
+		if d.Leader == "" { // it is not known, and must not time out
+			p.Progress = schedule.Up
+		}
+		all = append(all, p)
+	}
+	return all
+}
