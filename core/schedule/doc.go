@@ -7,9 +7,12 @@
 // # How many replicas
 //
 // A policy says how many replicas a model wants, and how urgently (Want). It knows nothing of devices, and
-// the plan nothing of the load. With the defaults of Options, a model wants
+// the plan nothing of the load. With every policy, a model wants at least Min and at most Max replicas. While
+// an operator holds it (HeldBy), it wants Replicas instead, as a minimum, and no policy counts. Nothing
+// starts for a model of unknown size (Sized), and its replicas leave only if an operator wants fewer.
 //
-//   - at least Min and at most Max replicas;
+// With the policy "slo" and the defaults of Options, a model wants
+//
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed). The P99
@@ -25,6 +28,10 @@
 //
 // What is unknown never takes a replica away. Known figures alone add one.
 //
+// The policy "threshold" knows no SLO: it adds a replica when 0.85 of the places or KV blocks have been in use
+// for 5 s, or sequences queue, removes one after 60 s in which the others would have used at most 0.6, and
+// then waits for 30 s. With "static" a model wants Replicas, whatever its load.
+//
 // # Which devices
 //
 // The phases of a plan give missing replicas their devices: minimums; then waking models and missed SLOs;
@@ -32,11 +39,17 @@
 // of the same priority get one replica in turn. A replica with several devices (Group) gets all of them on
 // one node, and on one island if possible.
 //
-// A device admits a replica if it works, did not fail to start the model lately, has the memory (core/hbm),
-// has no replica of the same model, and is not of a critical model. Critical models only use devices of
-// their own. Other models join a device that others use if its utilization is under 0.4, or under 0.8 for
-// batch models; for a minimum or a wake any utilization will do. Of the devices that admit it, the best one
-// has no other model, then the weights or else an image of them in its node, then the least utilization.
+// A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
+// the model's kind; it did not fail to start the model lately; it has the memory (core/hbm); it has no replica
+// of the same model, except for minimums and held numbers; and it is not of a critical model. Critical models
+// only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
+// or under 0.8 for batch models; for a minimum or a wake any utilization will do. Weights that no replica
+// uses take no memory, since they can be evicted.
+//
+// Of the devices that admit it, the best one has the fewest replicas of the model, then no other model, then
+// the fewest replicas of the model on its node, then the nearest weights (Where), then the least utilization,
+// then the most memory. With the placement "least-loaded", utilization and the number of replicas decide
+// alone.
 //
 // If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums; the
 // minimum of a model may also take the place of a less important minimum. A replica without requests leaves
@@ -47,31 +60,64 @@
 // model without requests, then the one with the least demand per byte, then the one that was used the
 // longest ago.
 //
+// # Replacing replicas
+//
+// Replicas that do not match the deployment (Outdated), and those on devices that drain or are quarantined,
+// are replaced. A substitute starts first, on the same device if there is room, and the old replica leaves when
+// the substitute serves, or as many others as the model wants. At most one replica more than the maximum is
+// there at once. An old replica that does not serve yet leaves at once.
+//
+// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If the
+// substitute would not fit then either, it stays. One on a draining device stays.
+//
+// If a model wants fewer replicas, those to be replaced leave first; then those that do not serve; then one on
+// the device and the node with the most replicas of the model; then the one with the fewest sequences; then
+// the newest.
+//
+// When nothing else has changed for a model for 10 s, one of its replicas may move, one in the pool at a time,
+// also by a substitute. It moves to a device with at least two replicas of the model fewer, or with one fewer if
+// its node has at least two fewer; or, after its residence, from a device with a utilization over 0.4 that it
+// shares, to an empty one. Each move lowers the sum of squares of the model's replicas per device, else the one
+// per node, else the number of shared places, so that moves end. A model whose substitute fails does not move
+// again for 5 minutes. Pinned and held models do not move, nor replicas with several devices.
+//
 // # Never stuck
 //
 // A start that fails, or takes over 2 minutes and 4 times the expected load, is withdrawn. The model is not
 // tried again on those devices for 10 s, which doubles with each failure up to 10 minutes. An assignment
-// that has not begun is withdrawn when the replicas that serve are enough.
+// that has not begun is withdrawn when the replicas that serve are enough. One that waits for others to leave
+// (After) is not late before those have had 30 s for their sequences and 2 minutes more; if one of them stays
+// after all, it is withdrawn.
 //
-// A device that fails takes its replicas with it. Those of a draining device leave when as many others
-// serve as the model wants.
+// A device that fails takes its replicas with it. Those on a silent device count as they are.
 //
-// Models that an operator holds (HeldBy) do not change, unless a device fails. Pinned ones keep their
-// places.
+// What a model does not get is in Unmet, with the closest device, the memory that it lacks, and the models that
+// would make room. Later is set if there may soon be room, so that requests wait: a replica of the model starts,
+// a node has been away or a device silent for under 30 s, a node leaves, a backoff ends within 30 s, or replicas
+// can leave after their residence.
 //
 // # Invariants of plans
 //
-// Checked by name in TestPlanInvariants, TestPlanSettles, TestPlanFollowsSteps and TestPlanIsMonotone:
+// Checked by name in TestPlanInvariants, TestPlanSettles, TestPlanFollowsSteps, TestPlanIsMonotone and
+// TestMovesEnd:
 //
 //   - same: the order of the snapshot does not matter, and the same snapshot gives the same plan
 //   - complete: each replica that is there is assigned where it is, or departs, with a reason
 //   - unique: no name is assigned twice
-//   - usable: nothing new is on a device that failed or drains
+//   - usable: nothing new is on a device that failed, drains, is quarantined or does not answer
 //   - whole groups: a replica has all of its devices, on one node
 //   - memory: a device with a new replica keeps its reserve and the minimum of each replica
 //   - critical: no other model is on a device with a critical one
-//   - range: no model gets more than its maximum
-//   - held, pinned: such a model loses no replica to another one, and a held one gains none
+//   - range: no model has more than its maximum and one, unless more were there before; the maximum of a
+//     held one is at least its number
+//   - held, pinned: such a model loses no replica to another one
+//   - substitute first: replicas that are replaced leave when as many others serve, except one at a time that
+//     leaves first, without room for a substitute
+//   - removal order: no replica that serves is surplus while one that does not serve stays
+//   - moments: a device has the memory of its replicas after the change of each model, in the order of
+//     Plan.Order; a replica that waits for others takes none before they have left
+//   - order: a model whose replicas leave for another one changes before that one
+//   - rebalance: moves end, and each one improves the spread of the model's replicas
 //   - no preemption upwards: a replica leaves for a model with a lower priority only without work
 //   - no preemption sideways: it leaves for one with the same priority without work, or for a wake, after
 //     its residence

@@ -81,7 +81,7 @@ func (w *world) works(m *model, d *device) refusal {
 		return refusal{"failed", "", true}
 	case d.Quarantined:
 		return refusal{"quarantined", "", true}
-	case d.Draining:
+	case d.Draining || d.Leaving:
 		return refusal{"draining", "", true}
 	}
 	return refusal{}

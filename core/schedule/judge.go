@@ -75,7 +75,7 @@ func (w *world) startLimit(m *model) time.Duration {
 // keep counts a replica among those that stay, or that stay until others serve.
 func (w *world) keep(r *replica) {
 	m := r.model
-	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Quarantined })
+	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving || d.Quarantined })
 	switch old := r.evicted || r.Outdated; {
 	case old && r.Progress < Up:
 		r.leave(r.whyOld()+", and it does not serve yet", "")
@@ -89,7 +89,7 @@ func (w *world) keep(r *replica) {
 // whyOld returns why a replica is to be replaced.
 func (r *replica) whyOld() string {
 	switch {
-	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining }):
+	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving }):
 		return "its device drains"
 	case r.evicted:
 		return "its device is quarantined"

@@ -176,7 +176,9 @@ func (w *world) add(m *model, phase int) bool {
 		on, why = room.on, fmt.Sprintf("%d replicas leave for it", len(room.victims))
 	}
 	w.start(m, u, on, replaces, q.why+"; "+on[0].Name+": "+why)
-	w.changed(m)
+	if replaces == nil {
+		w.changed(m)
+	}
 	return true
 }
 

@@ -28,7 +28,7 @@ func benchPool(devices, models int) Snapshot {
 
 // BenchmarkMake plans from an empty pool and from one that carried out plans.
 func BenchmarkMake(b *testing.B) {
-	for _, size := range []struct{ devices, models int }{{16, 4}, {1000, 200}} {
+	for _, size := range []struct{ devices, models int }{{16, 4}, {1000, 200}, {16, 10_000}} {
 		p := &pool{Snapshot: benchPool(size.devices, size.models), work: make(map[string]int)}
 		for _, m := range p.Models {
 			p.work[m.Name] = m.Demand.Running

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,69 @@ func TestPlanOfImpossibleFigures(t *testing.T) {
 			p.At = p.At.Add(later.Draw(t, "later"))
 		}
 	})
+}
+
+// TestPlanOfDuplicates checks that names that occur twice, devices named twice by a replica and replicas of
+// unknown models on unknown devices give the same plan in any order, without names that are assigned twice.
+func TestPlanOfDuplicates(t *testing.T) {
+	need := hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}
+	s := Snapshot{At: began, Devices: []Device{
+		{Name: "a/gpu-0", Node: "a", Memory: 80 * gib}, {Name: "a/gpu-0", Node: "a", Memory: 40 * gib},
+		{Name: "a/gpu-1", Node: "a", Memory: math.MinInt64, Other: -5, Unused: math.MinInt64},
+	}, Models: []Model{
+		{Name: "m", Min: 1, Max: 2, Sized: true, Weights: gib, Need: need},
+		{Name: "m", Min: 2, Max: 2, Sized: true, Weights: gib, Need: need},
+		{Name: "huge", Min: math.MaxInt, Max: math.MaxInt, Group: math.MaxInt, Sized: true, Weights: math.MaxInt64,
+			Need: hbm.Need{Fixed: math.MaxInt64, Min: math.MaxInt64, MinAlone: -1, Max: math.MinInt64}},
+		{Name: "nothing", Min: math.MaxInt, Max: math.MaxInt, Sized: true},
+	}, Replicas: []Placed{
+		{Name: "m-0", Model: "m", Devices: []string{"a/gpu-0", "a/gpu-0"}, Progress: Up, Since: began.Add(time.Hour)},
+		{Name: "m-0", Model: "m", Devices: []string{"a/gpu-1"}, Progress: Starting, Since: began},
+		{Name: "x-0", Model: "x", Devices: []string{"b/gpu-0"}, Progress: 200, Streams: -4, After: []string{"x-0", "y"}},
+	}, Memory: Memory{
+		Models:      map[string]ModelMemory{"m": {LowSince: began.Add(time.Hour), NoMove: began.AddDate(9, 0, 0)}},
+		Avoid:       map[string]Attempt{"m on a/gpu-0": {Until: began.AddDate(9, 0, 0)}},
+		Substitutes: map[string]Substitute{"m-0": {Replaces: "m-0"}, "y": {Replaces: "m-0", Moves: true}},
+	}}
+	first := text(t, Make(s))
+	slices.Reverse(s.Devices)
+	slices.Reverse(s.Models)
+	slices.Reverse(s.Replicas)
+	plan := Make(s)
+	if second := text(t, plan); first != second {
+		t.Fatalf("the order of the snapshot changes the plan:\n%s\n%s", first, second)
+	}
+	named := make(map[string]bool)
+	for _, a := range plan.Assignments {
+		if named[a.Replica] {
+			t.Fatalf("%s is assigned twice", a.Replica)
+		}
+		named[a.Replica] = true
+	}
+	if n := count(plan, "nothing"); n > 2*replicasPerDevice {
+		t.Fatalf("%d replicas on two devices", n)
+	}
+	if until := plan.Memory.Models["m"].NoMove; until.After(began.Add(5 * time.Minute)) {
+		t.Fatalf("no move before %s", until)
+	}
+}
+
+// TestPlanOfManyModels checks that ten thousand models on 16 devices are planned in bounded time, on an empty
+// pool and on a full one.
+func TestPlanOfManyModels(t *testing.T) {
+	p := &pool{Snapshot: benchPool(16, 10_000), work: make(map[string]int)}
+	for i := range p.Models {
+		p.Models[i].Min = i % 2
+		p.work[p.Models[i].Name] = p.Models[i].Demand.Running
+	}
+	p.serve()
+	for range 2 {
+		plan := Make(p.Snapshot)
+		if len(plan.Assignments) == 0 || len(plan.Unmet) < 5000 {
+			t.Fatalf("%d replicas, %d unmet", len(plan.Assignments), len(plan.Unmet))
+		}
+		p.carryOut(plan, time.Minute)
+	}
 }
 
 // TestPlanOfTooMuch checks that deployments larger than the pool, and ten thousand of them, are refused with

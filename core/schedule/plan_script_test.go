@@ -107,7 +107,8 @@ func (s *scripted) handle(event []string) []string {
 }
 
 func (s *scripted) newModel(name, priority string, options []string) Model {
-	m := Model{Name: name, Min: 1, Max: 1, Sized: true, Need: hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib},
+	m := Model{Name: name, Min: 1, Max: 1, Sized: true,
+		Need:   hbm.Need{Fixed: gib, Min: 2 * gib, MinAlone: gib, Max: 40 * gib},
 		Demand: Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}}
 	for p := Critical; p <= Batch; p++ {
 		if p.String() == priority {

@@ -21,8 +21,9 @@ func TestPlanFollowsSteps(t *testing.T) {
 			p.Devices = append(p.Devices, Device{Name: fmt.Sprintf("a/gpu-%02d", i), Node: "a", Memory: 80 * gib,
 				Utilization: -1})
 		}
-		p.Models = []Model{{Name: "m", Priority: Standard, SLO: SLO{TTFT: time.Second}, Min: 1, Max: 16, Sized: true, Weights: gib,
-			Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}}}
+		p.Models = []Model{{Name: "m", Priority: Standard, SLO: SLO{TTFT: time.Second}, Min: 1, Max: 16, Sized: true,
+			Weights: gib,
+			Need:    hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}}}
 		m := &p.Models[0]
 		recent := 0.0
 		for range rapid.IntRange(1, 4).Draw(t, "steps") {

@@ -280,7 +280,7 @@ func checkPlan(t *rapid.T, p *pool, plan Plan) {
 	}
 }
 
-func text(t *rapid.T, v any) string {
+func text(t interface{ Fatal(...any) }, v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ type Device struct {
 	// Silent devices do not answer. They get no new replicas, and those that are there stay.
 	Silent      bool
 	SilentSince time.Time // zero: unknown
-	Leaving     bool      // its node leaves, and may come back
+	Leaving     bool      // its node leaves, and may come back: like one that drains
 	Weights     []string  // models whose weights are on the device
 	Unused      int64     // bytes of the weights on the device that no replica uses; they can be evicted
 	Images      []string  // models whose weights are in the host memory of its node
