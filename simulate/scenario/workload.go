@@ -66,6 +66,20 @@ func (s *Scenario) Requests(seed uint64) (workload.Source, error) {
 	return workload.Merge(all...), nil
 }
 
+// Generator returns the generator of the requests for a deployment. It reports false if there is none, or if its
+// workload has other parts.
+func (s *Scenario) Generator(deployment string) (load workload.Load, ok bool) {
+	for _, l := range s.file.Workload {
+		if l.Deployment == deployment {
+			if ok || l.Rate == 0 {
+				return workload.Load{}, false
+			}
+			load, ok = s.generator(l), true
+		}
+	}
+	return load, ok
+}
+
 // load returns the requests of one part of the workload.
 func (s *Scenario) load(l Load, seed uint64) (source workload.Source, err error) {
 	speed := l.Speed
