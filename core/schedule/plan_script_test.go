@@ -144,6 +144,8 @@ func (s *scripted) set(m *Model, options []string) {
 			m.Replicas = int(number64(s.t, value))
 		case "engine":
 			m.Engine = backend.Kind(value)
+		case "revision":
+			m.Revision = value
 		case "sized":
 			m.Sized = value == "yes"
 		default:
