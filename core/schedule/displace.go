@@ -116,8 +116,12 @@ func (w *world) mayLeave(q request, r *replica) bool {
 
 // rested reports whether a replica has been there for its minimum residence.
 func (w *world) rested(r *replica) bool {
-	least := max(w.options.Residence, time.Duration(w.options.ResidenceLoads*float64(r.model.Loads.least())))
-	return w.eventually || r.Progress == Up && w.at.Sub(r.Since) >= least
+	return w.eventually || r.Progress == Up && w.at.Sub(r.Since) >= w.residence(r.model)
+}
+
+// residence returns the minimum residence of the replicas of a model.
+func (w *world) residence(m *model) time.Duration {
+	return max(w.options.Residence, seconds(w.options.ResidenceLoads*m.Loads.least().Seconds()))
 }
 
 // least returns the shortest known load.
@@ -129,10 +133,12 @@ func (w *world) waitedLong(m *model) bool {
 	if w.eventually {
 		return true
 	}
-	if m.WakeWait < 0 || m.Demand.Oldest.IsZero() {
-		return false
-	}
-	return w.at.Sub(m.Demand.Oldest)+max(m.Loads.Host, m.Loads.Disk) >= m.WakeWait
+	return m.WakeWait >= 0 && !m.Demand.Oldest.IsZero() && !w.at.Before(m.wakeBy())
+}
+
+// wakeBy returns when a load must begin to end within the wait of the oldest request.
+func (m *model) wakeBy() time.Time {
+	return m.Demand.Oldest.Add(m.WakeWait - max(m.Loads.Host, m.Loads.Disk))
 }
 
 // allowed reports whether the models keep their minimums without some replicas. The minimum of a model

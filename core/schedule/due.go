@@ -8,8 +8,9 @@ func (d Demand) Spikes(o Options) bool {
 	return d.Rate > 0 && d.Recent > o.SpikeFactor*d.Rate && d.Recent*o.RecentWindow.Seconds() >= o.SpikeArrivals
 }
 
-// Due returns the first time after that of the snapshot at which a backoff of its plan ends, or a start of it
-// times out; zero: there is none. Plans in between do not depend on these times.
+// Due returns the first time after that of the snapshot at which a backoff of its plan ends, a start of it
+// times out, or replicas may leave for a model that wakes; zero: there is none. Plans in between do not
+// depend on these times.
 func Due(s Snapshot, p Plan) (first time.Time) {
 	w := newWorld(check(s))
 	sooner := func(at time.Time) {
@@ -20,10 +21,22 @@ func Due(s Snapshot, p Plan) (first time.Time) {
 	for _, a := range p.Memory.Avoid {
 		sooner(a.Until)
 	}
+	wakes := make(map[string]bool)
+	for _, u := range p.Unmet {
+		if u.Urgency == Wake {
+			wakes[u.Model] = true
+		}
+	}
 	for _, m := range w.models {
+		if wakes[m.Name] && m.WakeWait >= 0 && !m.Demand.Oldest.IsZero() {
+			sooner(m.wakeBy())
+		}
 		for _, r := range m.replicas {
-			if r.Progress < Up {
-				sooner(r.Since.Add(w.startLimit(m) + 1))
+			switch {
+			case r.Progress < Up:
+				sooner(w.deadline(r).Add(1))
+			case len(wakes) > 0:
+				sooner(r.Since.Add(w.residence(m)))
 			}
 		}
 	}

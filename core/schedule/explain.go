@@ -1,8 +1,6 @@
 package schedule
 
-import (
-	"slices"
-)
+import "slices"
 
 // Verdict is whether a device can have one more replica of a model, beside what the plan puts there.
 type Verdict struct {
@@ -20,8 +18,7 @@ func Explain(s Snapshot, name string) (all []Verdict) {
 		return nil
 	}
 	m := w.models[i]
-	q := request{model: m, urgency: m.want.Urgency, siblings: m.want.Urgency == Minimum}
-	nodes := q.siblingsOn()
+	q, nodes := request{model: m, urgency: m.want.Urgency, siblings: m.want.Urgency == Minimum}, m.siblingsOn()
 	for _, d := range w.devices {
 		v := Verdict{Device: d.Name}
 		switch r := w.admits(q, d, here); {

@@ -47,6 +47,19 @@ func TestDue(t *testing.T) {
 	if at := Due(s, Make(s)); at.Sub(began).Round(time.Second) != 4*time.Minute {
 		t.Errorf("a start: %s", at.Sub(began))
 	}
+	s.Replicas[0].Progress, s.Replicas[0].Since = Up, began.Add(-time.Minute)
+	s.Models[0].Demand.Running = 5
+	s.Models = append(s.Models, Model{Name: "n", Max: 1, Weights: 60 * gib, Sized: true, WakeWait: 10 * time.Minute,
+		Demand: Demand{Pending: 1, Oldest: began}})
+	if at := Due(s, Make(s)); at.Sub(began) != 3*time.Minute {
+		t.Errorf("the residence of a replica: %s", at.Sub(began))
+	}
+	s.Models[1].WakeWait = time.Minute
+	if at := Due(s, Make(s)); at.Sub(began) != time.Minute {
+		t.Errorf("requests that wait: %s", at.Sub(began))
+	}
+	s.Models = s.Models[:1]
+	s.Replicas[0].Progress, s.Replicas[0].Since = Starting, began
 	s.Replicas[0].Failure = "no file"
 	if at := Due(s, Make(s)); at.Sub(began) != 10*time.Second {
 		t.Errorf("a backoff: %s", at.Sub(began))

@@ -31,33 +31,47 @@ func (w *world) judge(r *replica, all map[string]*replica) {
 	}
 }
 
-// judgeStart decides about a replica that does not serve yet. It waits for replicas that leave in time.
+// judgeStart decides about a replica that does not serve yet.
 func (w *world) judgeStart(r *replica, all map[string]*replica) {
-	taken := time.Duration(0) // by replicas that leave
-	waits := false
+	if r.Progress == Assigned {
+		for _, name := range r.After {
+			if o := all[name]; o != nil {
+				r.after = append(r.after, o)
+			}
+		}
+	}
+	stays := slices.IndexFunc(r.after, func(o *replica) bool { return o.Progress != Leaving })
+	switch {
+	case stays >= 0:
+		r.leave("replica "+r.after[stays].Name+" was to leave for it, and stays", "")
+	case !w.at.After(w.deadline(r)):
+		w.keep(r)
+	case len(r.after) > 0:
+		late := slices.MinFunc(r.after, func(a, b *replica) int { return a.Since.Compare(b.Since) })
+		w.withdraw(r, fmt.Sprintf("replica %s did not leave within %s", late.Name,
+			w.at.Sub(r.Since).Round(time.Second)))
+	default:
+		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second)))
+	}
+}
+
+// deadline returns until when a replica that does not serve yet may take. One that waits for others is late
+// with the first of those. They have their time from when it was assigned, or they began to leave.
+func (w *world) deadline(r *replica) (until time.Time) {
+	until = r.Since.Add(w.startLimit(r.model))
 	if r.Progress == Assigned && len(r.After) > 0 {
-		taken = w.options.LeaveTimeout
+		until = until.Add(w.options.LeaveTimeout)
 	}
-	for _, name := range r.After {
-		o := all[name]
-		if o == nil || r.Progress > Assigned {
-			continue
+	for i, o := range r.after {
+		began := o.Since
+		if began.Before(r.Since) {
+			began = r.Since
 		}
-		switch {
-		case o.Progress != Leaving:
-			r.leave("replica "+name+" was to leave for it, and stays", "")
-			return
-		case w.at.Sub(o.Since) > w.options.LeaveTimeout+w.options.StartTimeout:
-			w.withdraw(r, fmt.Sprintf("replica %s has been leaving for %s", name, w.at.Sub(o.Since).Round(time.Second)))
-			return
+		if late := began.Add(w.options.LeaveTimeout + w.options.StartTimeout); i == 0 || late.Before(until) {
+			until = late
 		}
-		waits, r.after = true, append(r.after, o)
 	}
-	if after := w.at.Sub(r.Since); !waits && after > w.startLimit(r.model)+taken {
-		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, after.Round(time.Second)))
-		return
-	}
-	w.keep(r)
+	return until
 }
 
 // withdraw makes a replica leave that has not started in time.

@@ -61,11 +61,16 @@ func (w *world) spread(m *model) bool {
 		})
 		if on != nil {
 			b := on[0]
-			return w.move(m, a, b, fmt.Sprintf("%s has %d replicas of the model on %s with %d, and %s %d on %s with %d", a.Name,
-				a.siblings(m), a.Node, nodes[a.Node], b.Name, b.siblings(m), b.Node, nodes[b.Node]))
+			return w.move(m, a, b, fmt.Sprintf("%s has %s, and %s %s", a.Name, m.spreadAt(a, nodes), b.Name,
+				m.spreadAt(b, nodes)))
 		}
 	}
 	return false
+}
+
+// spreadAt returns how many replicas of a model a device and its node have.
+func (m *model) spreadAt(d *device, nodes map[string]int) string {
+	return fmt.Sprintf("%d of its replicas (%d on %s)", d.siblings(m), nodes[d.Node], d.Node)
 }
 
 // uneven reports whether a node has at least two replicas of a model fewer than the one with the most.
@@ -97,8 +102,8 @@ func (w *world) relieve(m *model) bool {
 			return empty && (a.Node == b.Node || nodes[a.Node] > nodes[b.Node])
 		})
 		if on != nil {
-			return w.move(m, a, on[0], fmt.Sprintf("%s is %.0f%% in use, by %d replicas of other models too, and %s is empty",
-				a.Name, 100*a.Utilization, a.shared(m), on[0].Name))
+			return w.move(m, a, on[0], fmt.Sprintf("%s is %.0f%% in use, also by other models, and %s is empty",
+				a.Name, 100*a.Utilization, on[0].Name))
 		}
 	}
 	return false
@@ -122,6 +127,7 @@ func (w *world) move(m *model, from, to *device, why string) bool {
 	m.replicas = slices.DeleteFunc(m.replicas, func(r *replica) bool { return r == old })
 	m.old = append(m.old, old)
 	old.moving = true
-	w.start(m, Headroom, []*device{to}, old, fmt.Sprintf("%s moves from %s to %s: %s", old.Name, from.Name, to.Name, why))
+	why = fmt.Sprintf("%s moves from %s to %s: %s", old.Name, from.Name, to.Name, why)
+	w.start(m, Headroom, []*device{to}, old, why)
 	return true
 }

@@ -16,7 +16,8 @@ func benchPool(devices, models int) Snapshot {
 			Memory: 140 * gib, KVReserve: 0.3, Utilization: float64(i%10) / 10})
 	}
 	for i := range models {
-		m := Model{Name: fmt.Sprintf("m%d", i), Priority: Priority(i % 4), Group: 1 + i%5/4, Min: 1, Max: 8, Sized: true,
+		m := Model{Name: fmt.Sprintf("m%d", i), Priority: Priority(i % 4), Group: 1 + i%5/4, Min: 1, Max: 8,
+			Sized:   true,
 			Weights: int64(10+i%30) * gib, Need: hbm.Need{Fixed: gib, Min: 4 * gib, MinAlone: gib, Max: 60 * gib},
 			SLO: DefaultSLO(Priority(i % 4))}
 		m.Demand = Demand{Rate: 2, Recent: 2, TTFT: time.Duration(i%12) * 100 * time.Millisecond, TPOT: -1,

@@ -59,7 +59,8 @@ func TestPlanOfDuplicates(t *testing.T) {
 	}, Replicas: []Placed{
 		{Name: "m-0", Model: "m", Devices: []string{"a/gpu-0", "a/gpu-0"}, Progress: Up, Since: began.Add(time.Hour)},
 		{Name: "m-0", Model: "m", Devices: []string{"a/gpu-1"}, Progress: Starting, Since: began},
-		{Name: "x-0", Model: "x", Devices: []string{"b/gpu-0"}, Progress: 200, Streams: -4, After: []string{"x-0", "y"}},
+		{Name: "x-0", Model: "x", Devices: []string{"b/gpu-0"}, Progress: 200, Streams: -4,
+			After: []string{"x-0", "y"}},
 	}, Memory: Memory{
 		Models:      map[string]ModelMemory{"m": {LowSince: began.Add(time.Hour), NoMove: began.AddDate(9, 0, 0)}},
 		Avoid:       map[string]Attempt{"m on a/gpu-0": {Until: began.AddDate(9, 0, 0)}},

@@ -44,7 +44,8 @@ func checkSubstitutes(t *rapid.T, p *pool, plan Plan, m Model) {
 		}
 	}
 	if first > 1 || after < min(before, want)-first {
-		t.Fatalf("substitute first: of %d replicas of %s that serve, %d stay: %+v", before, m.Name, after, plan.Departures)
+		t.Fatalf("substitute first: of %d replicas of %s that serve, %d stay: %+v", before, m.Name, after,
+			plan.Departures)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// retire makes the replicas leave that are to be replaced and are not needed any more: their substitute
+// retire makes the replicas leave that are to be replaced and no longer needed: their substitute
 // serves, or as many others serve as the model wants. If the model wants more by now, a replica stays, and
 // its substitute is an additional one.
 func (w *world) retire(m *model) {
@@ -75,7 +75,8 @@ func (w *world) renew(m *model) {
 			return
 		}
 		old.leave(old.whyOld()+", and there is no room for a substitute beside it", "")
-		w.start(m, Headroom, on, nil, fmt.Sprintf("it replaces %s, which leaves first; %s: %s", old.Name, on[0].Name, why))
+		why = fmt.Sprintf("it replaces %s, which leaves first; %s: %s", old.Name, on[0].Name, why)
+		w.start(m, Headroom, on, nil, why)
 		return
 	}
 }

@@ -146,9 +146,7 @@ func (w *world) later(q request) bool {
 		if d.Leaving || d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
 			return true
 		}
-		a, tried := w.memory.Avoid[avoidKey(q.Name, d.Name)]
-		if tried && w.at.Before(a.Until) && a.Until.Sub(w.at) <= w.options.SoonWithin && w.works(q.model, d).kind == "" &&
-			w.neighbors(q, d, here).kind == "" && d.short(q.model, here) == 0 {
+		if w.avoids(q.model, d) && w.soonAgain(q, d) {
 			return true
 		}
 	}
@@ -156,6 +154,13 @@ func (w *world) later(q request) bool {
 	defer func() { w.eventually = false }()
 	_, ok := w.displace(q)
 	return ok
+}
+
+// soonAgain reports whether a device on which a start failed has room for another attempt soon.
+func (w *world) soonAgain(q request, d *device) bool {
+	until := w.memory.Avoid[avoidKey(q.Name, d.Name)].Until
+	return until.Sub(w.at) <= w.options.SoonWithin && w.works(q.model, d).kind == "" &&
+		w.neighbors(q, d, here).kind == "" && d.short(q.model, here) == 0
 }
 
 // detail returns why there is no place for a replica, for clients and operators.

@@ -82,6 +82,7 @@ type Model struct {
 	Min, Max int // replicas; Max 0: stopped by an operator
 	Replicas int // wanted while an operator holds the model, or by the policy "static"
 	Engine   backend.Kind
+	Revision string   // of its settings and files; when it changes, earlier failures no longer count
 	Sized    bool     // Weights and Need are known; else no replica starts, or leaves for less load
 	Group    int      // devices of a replica, which hold equal parts of it; 0 is 1
 	Devices  []string // where replicas may start; empty: on any
