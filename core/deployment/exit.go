@@ -59,7 +59,6 @@ func (d *Deployment) avoid(name string, at Location, now time.Time) {
 func (d *Deployment) failExits(name string, at Location, now time.Time) {
 	f := Failure{Reason: EngineFailed, avoided: true, Detail: "replica " + name + " exited twice within " +
 		avoidAfterCrash.String() + " on " + at.String() + "; see the log of node " + at.Node}
-	delete(d.lastPlacement, name)
 	d.failAssignment(name, at, f.Detail, now)
 	d.fail(f)
 }

@@ -71,7 +71,14 @@ func (d *Deployment) Status() Status {
 
 // announce reports that the status may have changed.
 func (d *Deployment) announce() {
-	ready := d.Status().Condition == ConditionReady
+	serving := 0
+	for _, r := range d.replicas {
+		if r.serving() {
+			serving++
+		}
+	}
+	condition, _ := d.condition(serving)
+	ready := condition == ConditionReady
 	if ready && !d.wasReady {
 		d.emit(Ready{d.wantedActive()})
 	}

@@ -48,7 +48,7 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 		SLO: simulate.SLO{TTFT: d.SLO.TTFT.Duration, TPOT: d.SLO.TPOT.Duration}}
 	importance, known := priorities[d.Priority]
 	if !known {
-		return out, f.wrong(at+".priority", "is %q; use critical, high, standard or batch, or the class interactive",
+		return out, f.wrong(at+".priority", "is %q; use critical, high, standard or batch",
 			d.Priority)
 	}
 	out.Class, out.Priority = importance.class, importance.priority
