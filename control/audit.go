@@ -20,7 +20,8 @@ var readOnly = map[string]bool{
 	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 	"capacity-report": true,
-	"node-adapters":   true,
+	"planner-get":     true, "planner-plan": true, "planner-explain": true, "planner-history": true,
+	"node-adapters": true,
 }
 
 // auditRequest records a request to an endpoint and its outcome, unless the request changes

@@ -18,8 +18,9 @@ func TestAuditedEndpoints(t *testing.T) {
 		"adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
 		"replicas-restart", "replicas-migrate", "replicas-preempt",
 		"nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
-		"gpus-evict", "models-park", "models-standby", "models-activate", switchEndpoint,
+		"gpus-evict", "models-park", "models-release", "models-standby", "models-activate", switchEndpoint,
 		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv", "node-record",
+		"planner-pause", "planner-resume",
 	}
 	c := &control{Config: Config{Node: "n1", Backend: backend{}}}
 	for _, e := range c.endpoints(t.Context()) {

@@ -19,6 +19,7 @@ type Backend interface {
 	KVBackend
 	KeyBackend
 	NodeBackend
+	PlannerBackend
 }
 
 // DeploymentBackend is the part of Backend for deployments.
@@ -126,6 +127,17 @@ type NodeBackend interface {
 	Weights(ctx context.Context) map[string][]*messages.GpuWeights
 	// Faults returns the faults of the replicas of this node, by name, as far as they are known at once.
 	Faults(ctx context.Context) map[string]*messages.ReplicaFault
+}
+
+// PlannerBackend is the part of Backend for the planner. The node that leads answers.
+type PlannerBackend interface {
+	// Planner returns the state of the planner that leads, or of this node's if none leads.
+	Planner(ctx context.Context) (*messages.PlannerStatus, error)
+	Plan(ctx context.Context, req *messages.GetPlan) (*messages.PlanReport, error)
+	ExplainModel(ctx context.Context, req *messages.ExplainModel) (*messages.ModelExplanation, error)
+	PlanHistory(ctx context.Context, req *messages.GetPlanHistory) (*messages.PlanHistory, error)
+	// PausePlanner stores whether the planner is paused, and returns what was stored before.
+	PausePlanner(ctx context.Context, pause *messages.PlannerPause) (before *messages.PlannerPause, err error)
 }
 
 // Change returns the deployment that replaces the stored one, which is nil if there is none.

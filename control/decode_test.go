@@ -13,10 +13,11 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 	got, err := Normalize(&messages.DeploymentSpec{Name: "a", Path: "p", Replicas: new(uint32(2))})
 	want := &messages.DeploymentSpec{
 		Name: "a", Path: "p", Replicas: new(uint32(2)),
-		Priority:     messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Priority:     messages.Priority_PRIORITY_STANDARD.Enum(),
 		MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)),
 		StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)),
 		MinReplicas: new(uint32(2)), MaxReplicas: new(uint32(2)),
+		TensorParallel: new(uint32(1)), Pinned: new(false),
 		KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)), IdleAfter: new(uint32(0)),
 		MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
 	}

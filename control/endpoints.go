@@ -27,6 +27,7 @@ func (c *control) endpoints(life context.Context) []Endpoint {
 		c.replicaEndpoints(life),
 		c.nodeEndpoints(life),
 		c.kvEndpoints(life),
+		c.plannerEndpoints(life),
 		c.Extra,
 	)
 }
@@ -66,7 +67,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				fail(r, refusal(outcome, err.Error()))
 				return
 			}
-			ctx, cancel := c.Runtime.WithTimeout(life, c.timeout(name))
+			ctx, cancel := c.Runtime.WithTimeout(withCaller(life, r.Sender().Name()), c.timeout(name))
 			defer cancel()
 			var res PRes
 			err := c.checkStore(name)
@@ -111,9 +112,12 @@ func Decode(data []byte, into proto.Message) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
+	if _, ok := into.(*messages.DeployModelRequest); ok {
+		data = migrateClass(data)
+	}
 	err := protojson.Unmarshal(data, into)
-	if err != nil && strings.Contains(err.Error(), invalidEnum) {
-		err = protojson.Unmarshal(longEnums(data, into), into)
+	if err != nil && (strings.Contains(err.Error(), invalidEnum) || strings.Contains(err.Error(), invalidDuration)) {
+		err = protojson.Unmarshal(longForms(data, into), into)
 	}
 	if err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
@@ -121,6 +125,8 @@ func Decode(data []byte, into proto.Message) error {
 			detail += "; " + acceptedFields(into)
 		} else if _, field, ok := strings.Cut(detail, invalidEnum); ok {
 			detail += acceptedNames(field, into)
+		} else if strings.Contains(detail, invalidDuration) {
+			detail += `; send a time such as "200ms" or "1m30s"`
 		}
 		return fmt.Errorf("request: %s", detail)
 	}
@@ -128,6 +134,25 @@ func Decode(data []byte, into proto.Message) error {
 		return resetNulls(data, deploy)
 	}
 	return nil
+}
+
+// migrateClass replaces a class in the field priority of a deployment by the priority. See
+// messages.MigrateDeployment.
+func migrateClass(data []byte) []byte {
+	var request map[string]json.RawMessage
+	if json.Unmarshal(data, &request) != nil || request["deployment"] == nil {
+		return data
+	}
+	deployment := messages.MigrateDeployment(request["deployment"])
+	if bytes.Equal(deployment, request["deployment"]) {
+		return data
+	}
+	request["deployment"] = deployment
+	migrated, err := json.Marshal(request)
+	if err != nil {
+		return data
+	}
+	return migrated
 }
 
 // resetNulls adds the null fields of a deployment to the fields to reset, because protojson treats

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,7 +9,9 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/actors/supervise"
 	core "troupe/core/backend"
 	"troupe/core/schedule"
 	"troupe/messages"
@@ -18,7 +21,7 @@ func (c *control) standbyModel(
 	ctx context.Context,
 	req *messages.StandbyModelRequest,
 ) (*messages.StandbyModelResponse, error) {
-	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_STANDBY)
+	done, err := c.setLevel(ctx, req, "models.standby", messages.Level_LEVEL_STANDBY)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +34,7 @@ func (c *control) activateModel(
 	ctx context.Context,
 	req *messages.ActivateModelRequest,
 ) (*messages.ActivateModelResponse, error) {
-	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_ACTIVE)
+	done, err := c.setLevel(ctx, req, "models.activate", messages.Level_LEVEL_ACTIVE)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +47,16 @@ func (c *control) activateModel(
 type levelRequest interface {
 	GetName() string
 	GetReplica() string
+	GetHold() *durationpb.Duration
 }
 
-// setLevel stores the wanted level of a model or of one replica.
-func (c *control) setLevel(ctx context.Context, req levelRequest, level messages.Level) (Updated, error) {
-	if err := requireName(req); err != nil {
+// setLevel stores the wanted level of a model or of one replica, and what holds it.
+func (c *control) setLevel(ctx context.Context, req levelRequest, command string, level messages.Level) (Updated,
+	error) {
+	if err := cmp.Or(requireName(req), checkHold(req.GetHold())); err != nil {
 		return Updated{}, err
 	}
+	hold := HoldBy(ctx, command, req.GetHold(), supervise.OrSystem(c.Runtime).Now())
 	name, replica := req.GetName(), req.GetReplica()
 	if replica != "" {
 		if err := c.requireReplica(ctx, name, replica); err != nil {
@@ -81,7 +87,7 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 				return nil, err
 			}
 		}
-		return withLevel(stored, replica, level), nil
+		return holdLevel(withLevel(stored, replica, level), hold), nil
 	})
 }
 

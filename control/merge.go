@@ -18,14 +18,14 @@ var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
 	"drop_weights": true, "level": true, "replica_levels": true, "preemptions": true,
+	"held_by": true, "assignments": true,
 }
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
 // the change replaces the stored value, a field in reset gets its default, and all others keep
 // their values. A change that sets replicas ends the preemptions, and brings back replicas that were parked
-// one by one. If the stored min_replicas and
-// max_replicas are equal, a new nonzero value of
-// replicas also replaces both. The caller normalizes the result.
+// one by one. A change of replicas or its bounds ends a hold. If the stored min_replicas and max_replicas
+// are equal, a new nonzero value of replicas also replaces both. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
 	if stored != nil {
@@ -52,6 +52,10 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 		for _, replica := range merged.ParkedReplicas() {
 			delete(merged.ReplicaLevels, replica)
 		}
+	}
+	if change.Replicas != nil || change.MinReplicas != nil || change.MaxReplicas != nil ||
+		slices.ContainsFunc(reset, func(name string) bool { return strings.HasSuffix(name, "replicas") }) {
+		merged.EndHold()
 	}
 	starts := change.GetReplicas() > 0 || slices.Contains(reset, "replicas")
 	if stored != nil && starts && stored.GetMinReplicas() == stored.GetMaxReplicas() {
@@ -82,6 +86,7 @@ func resettable(fields protoreflect.FieldDescriptors) (names []string) {
 // of files shows as revision_digest, which is empty until the first replica has read the new files.
 var hidden = map[protoreflect.Name]bool{
 	"name": true, "applied": true, "weights_digest": true, "deploy": true, "asked_revision": true,
+	"assignments": true,
 }
 
 // Changes lists the fields in which two normalized deployments differ. For a new deployment before
@@ -124,8 +129,13 @@ func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 		return preemptedReplicas(m.Interface().(*messages.DeploymentSpec))
 	}
 	if e, ok := m.Get(f).Interface().(protoreflect.Message); ok {
-		if e, ok := e.Interface().(*messages.EngineSpec); ok {
+		switch e := e.Interface().(type) {
+		case *messages.EngineSpec:
 			return core.SpecOf(e.GetKind(), e.GetWithout()).String()
+		case *messages.Slo:
+			return sloText(e)
+		case *messages.Hold:
+			return e.Text()
 		}
 	}
 	return m.Get(f).String()

@@ -53,12 +53,13 @@ func TestMerge(t *testing.T) {
 		"one field": {stored(nil), `{"max_sequences": 8}`, nil, "max_sequences from 64 to 8", ""},
 		"a field in camel case": {stored(nil), `{"maxSequences": 8, "maxWaiting": null}`, nil,
 			"max_sequences from 64 to 8, max_waiting from 9 to 1024", ""},
-		"zero":     {stored(nil), `{"max_waiting": 0}`, nil, "max_waiting from 9 to 0", ""},
-		"null":     {stored(nil), `{"max_waiting": null}`, nil, "max_waiting from 9 to 1024", ""},
-		"reset":    {stored(nil), `{}`, []string{"max_waiting"}, "max_waiting from 9 to 1024", ""},
-		"the path": {stored(nil), `{"path": "/q"}`, nil, "path from /p to /q", ""},
-		"a class": {stored(nil), `{"priority": "PRIORITY_CLASS_BATCH"}`, nil,
-			"priority from PRIORITY_CLASS_STANDARD to PRIORITY_CLASS_BATCH", ""},
+		"zero":       {stored(nil), `{"max_waiting": 0}`, nil, "max_waiting from 9 to 0", ""},
+		"null":       {stored(nil), `{"max_waiting": null}`, nil, "max_waiting from 9 to 1024", ""},
+		"reset":      {stored(nil), `{}`, []string{"max_waiting"}, "max_waiting from 9 to 1024", ""},
+		"the path":   {stored(nil), `{"path": "/q"}`, nil, "path from /p to /q", ""},
+		"a priority": {stored(nil), `{"priority": "batch"}`, nil, "priority from PRIORITY_STANDARD to PRIORITY_BATCH", ""},
+		"a class as the priority": {stored(nil), `{"priority": "PRIORITY_CLASS_INTERACTIVE"}`, nil,
+			"priority from PRIORITY_STANDARD to PRIORITY_HIGH", ""},
 		"equal bounds follow": {stored(nil), `{"replicas": 3}`, nil,
 			"replicas from 2 to 3, min_replicas from 2 to 3, max_replicas from 2 to 3", ""},
 		"one bound given": {stored(nil), `{"replicas": 1, "max_replicas": 4}`, nil,
@@ -110,7 +111,7 @@ func TestMergeChangesOnlyItsFields(t *testing.T) {
 	fields := map[string]string{
 		"max_sequences": "7", "max_waiting": "0", "step_tokens": "33", "block_tokens": "8", "kv_blocks": "5",
 		"adapter_pages": "3", "max_adapters": "2", "max_adapter_rank": "16",
-		"priority": `"PRIORITY_CLASS_BATCH"`, "path": `"/q"`, "replicas": "0",
+		"priority": `"batch"`, "path": `"/q"`, "replicas": "0",
 	}
 	var names []string
 	for name := range fields {

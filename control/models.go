@@ -1,8 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"context"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -14,15 +16,17 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "models-list", "models.list", "all deployments and their states", c.listModels),
 		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.getModel),
 		serve(c, life, "models-scale", "models.scale",
-			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}, also "drop"`, c.scaleModel),
+			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}, also "drop", "hold"`, c.scaleModel),
 		serve(c, life, "models-delete", "models.delete",
 			`delete a deployment: {"name": "kjv"}, also "drop"`, c.deleteModel),
 		serve(c, life, "models-standby", "models.standby",
-			`stop serving and keep the weights on the GPUs: {"name": "kjv"}, also "replica"`, c.standbyModel),
+			`stop serving and keep the weights on the GPUs: {"name": "kjv"}, also "replica", "hold"`, c.standbyModel),
 		serve(c, life, "models-activate", "models.activate",
-			`serve again: from standby or parked, asleep or stopped: {"name": "kjv"}, also "replica"`, c.activateModel),
+			`serve again: from standby or parked, asleep or stopped: {"name": "kjv"}, also "replica", "hold"`, c.activateModel),
 		serve(c, life, "models-park", "models.park",
-			`stop replicas, and move their weights to the host cache: {"name": "kjv"}, also "replica"`, c.parkModel),
+			`stop replicas, and move their weights to the host cache: {"name": "kjv"}, also "replica", "hold"`, c.parkModel),
+		serve(c, life, "models-release", "models.release",
+			`let the planner decide again on a model that a command holds: {"name": "kjv"}`, c.releaseModel),
 	}
 }
 
@@ -93,23 +97,25 @@ func (c *control) scaleModel(
 	ctx context.Context,
 	req *messages.ScaleModelRequest,
 ) (*messages.ScaleModelResponse, error) {
-	if err := requireName(req); err != nil {
+	if err := cmp.Or(requireName(req), checkHold(req.GetHold())); err != nil {
 		return nil, err
 	}
 	if req.Replicas == nil {
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			`replicas is missing; send {"name": "…", "replicas": 2}, or 0 to stop the model`)
 	}
+	hold := HoldBy(ctx, "models.scale", req.GetHold(), supervise.OrSystem(c.Runtime).Now())
 	spec := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
 	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		if stored == nil {
 			return nil, notDeployed(req.GetName())
 		}
 		next, err := applyChange(stored, spec, nil)
-		if err == nil {
-			next.DropWeights = req.GetDrop()
+		if err != nil {
+			return nil, err
 		}
-		return next, err
+		next.DropWeights = req.GetDrop()
+		return next, holdScaled(next, hold)
 	}
 	done, err := c.Backend.Update(ctx, req.GetName(), 0, change)
 	if err != nil {

@@ -13,6 +13,9 @@ var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // maxReplicas is the largest number of replicas of a deployment.
 const maxReplicas = 1000
 
+// maxTensorParallel is the largest number of devices of a replica.
+const maxTensorParallel = 64
+
 // maxIdleAfter is the longest time without a request before a deployment goes to sleep: 30 days.
 const maxIdleAfter = 30 * 24 * 60 * 60
 
@@ -30,11 +33,8 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	if s.GetPath() == "" {
 		return nil, fmt.Errorf("deployment.path is missing: the model's folder on the node")
 	}
-	if _, known := messages.PriorityClass_name[int32(s.GetPriority())]; !known {
-		return nil, fmt.Errorf(
-			"deployment.priority is %d; send batch, standard, interactive or critical",
-			s.GetPriority(),
-		)
+	if err := checkPriority(s); err != nil {
+		return nil, err
 	}
 	if err := normalizeEngine(s); err != nil {
 		return nil, err
@@ -55,6 +55,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		{"min_replicas", s.GetMinReplicas(), 0, maxReplicas},
 		{"max_replicas", s.GetMaxReplicas(), 0, maxReplicas},
 		{"idle_after", s.GetIdleAfter(), 0, maxIdleAfter},
+		{"tensor_parallel", s.GetTensorParallel(), 1, maxTensorParallel},
 	} {
 		if f.value > f.max {
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, f.value, f.max)
@@ -68,6 +69,9 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 				f.least,
 			)
 		}
+	}
+	if err := checkTensorParallel(s); err != nil {
+		return nil, err
 	}
 	return s, checkBounds(s)
 }

@@ -12,11 +12,12 @@ import (
 // changesStore holds the endpoints that change the store.
 var changesStore = map[string]bool{
 	"models-deploy": true, "models-scale": true, "models-delete": true,
-	"models-standby": true, "models-activate": true, "models-park": true, switchEndpoint: true,
+	"models-standby": true, "models-activate": true, "models-park": true, "models-release": true, switchEndpoint: true,
 	"adapters-register": true, "adapters-delete": true, "adapters-pin": true, "adapters-unpin": true,
 	"replicas-preempt": true,
 	"nodes-drain":      true, "nodes-undrain": true,
 	"kv-pin": true, "kv-unpin": true,
+	"planner-pause": true, "planner-resume": true,
 }
 
 // verifyHints tells the client how to find out whether a change was made. The key is the first part
@@ -27,6 +28,7 @@ var verifyHints = map[string]string{
 	"replicas": "replicas.list shows the replicas and their sequences",
 	"nodes":    "nodes.list shows which nodes are drained",
 	"gpus":     "gpus.list shows the states of GPUs",
+	"planner":  "planner.get shows whether the planner is paused",
 	"kv":       "kv.stats shows the pins and the contents of the tiers",
 	"node":     "kv.stats shows the contents of the tiers",
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func (c *control) preemptReplica(
 	ctx context.Context,
 	req *messages.PreemptReplicaRequest,
 ) (*messages.PreemptReplicaResponse, error) {
-	if err := requireName(req); err != nil {
+	if err := cmp.Or(requireName(req), checkHold(req.GetHold())); err != nil {
 		return nil, err
 	}
 	deadline := PreemptDeadline(req)
@@ -57,17 +58,17 @@ var preemptReasons = map[preempt.Reason]messages.Reason{
 	preempt.BelowMinimum:    messages.Reason_REASON_CONFLICT,
 }
 
-// Preempt adds the preemption of a replica to a stored deployment, or returns why the replica may
-// not be preempted.
+// Preempt adds the preemption of a replica to a stored deployment, which the command holds from now on, or
+// returns why the replica may not be preempted.
 func Preempt(stored *messages.DeploymentSpec, replica *messages.ReplicaStatus, req *messages.PreemptReplicaRequest,
-	id string, now time.Time) (*messages.DeploymentSpec, error) {
+	id string, hold *messages.Hold, now time.Time) (*messages.DeploymentSpec, error) {
 	name := replica.GetName()
 	if stored == nil {
 		return nil, notDeployed(replica.GetModel())
 	}
 	why := preempt.Check(preempt.Candidate{
 		Replica: name, Model: stored.GetName(),
-		Critical: stored.GetPriority() == messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
+		Critical: stored.GetPriority() == messages.Priority_PRIORITY_CRITICAL,
 		Stopping: replica.GetState() == messages.ReplicaState_REPLICA_STATE_DRAINING || preempted(stored, name),
 		Wanted:   int(stored.Wanted()), MinReplicas: int(stored.GetMinReplicas()),
 		MaxReplicas: int(stored.GetMaxReplicas()), Force: req.GetForce(),
@@ -76,6 +77,7 @@ func Preempt(stored *messages.DeploymentSpec, replica *messages.ReplicaStatus, r
 		return nil, Refuse(preemptReasons[why.Reason], why.Detail)
 	}
 	spec := proto.CloneOf(stored)
+	spec.HeldBy = hold
 	delete(spec.GetReplicaLevels(), name)
 	spec.Preemptions = append(spec.Preemptions, &messages.Preemption{
 		Id: id, Replica: name, Node: replica.GetNode(), Gpu: replica.GetGpu(), Drop: req.GetDrop(),

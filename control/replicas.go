@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -88,7 +89,15 @@ func (c *control) migrate(
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 			"from and to are both "+req.GetTo()+"; name two replicas, or leave to out")
 	}
-	return c.Backend.Migrate(ctx, req)
+	if err := checkHold(req.GetHold()); err != nil {
+		return nil, err
+	}
+	hold := HoldBy(ctx, "replicas.migrate", req.GetHold(), supervise.OrSystem(c.Runtime).Now())
+	done, err := c.Backend.Migrate(ctx, req)
+	if err == nil && req.GetHold() != nil {
+		err = c.holdMigrated(ctx, req.GetFrom(), hold)
+	}
+	return done, err
 }
 
 // explain returns how a request was routed. It also accepts the prefixed IDs that users see in

@@ -25,12 +25,13 @@ const (
 type party struct {
 	model, replica string
 	before, after  messages.Level
+	held           *messages.Hold // before
 }
 
 // switchGpu makes a model serve on a GPU where it has a replica, and puts the replicas of other models
 // there on standby. The gpu actor follows the switch; the levels are stored here.
 func (c *control) switchGpu(ctx context.Context, req *messages.SwitchGpuRequest) (*messages.SwitchGpuResponse, error) {
-	if err := requireGpu(req); err != nil {
+	if err := cmp.Or(requireGpu(req), checkHold(req.GetHold())); err != nil {
 		return nil, err
 	}
 	to, leave, err := c.parties(ctx, req)
@@ -48,7 +49,8 @@ func (c *control) switchGpu(ctx context.Context, req *messages.SwitchGpuRequest)
 	}
 	all := append([]party{to}, leave...)
 	var ended *messages.GpuSwitch
-	if err = c.setLevels(ctx, all); err == nil {
+	hold := HoldBy(ctx, "gpus.switch", req.GetHold(), c.Runtime.Now())
+	if err = c.setLevels(ctx, all, hold); err == nil {
 		ended, err = c.awaitSwitch(ctx, req, s.GetRequestId(), all)
 	}
 	if err == nil {
@@ -77,7 +79,8 @@ func (c *control) parties(ctx context.Context, req *messages.SwitchGpuRequest) (
 		model := d.GetSpec().GetName()
 		known = known || model == req.GetTo()
 		for _, r := range d.GetReplicas() {
-			p := party{model: model, replica: r.GetName(), before: d.GetSpec().LevelOf(r.GetName())}
+			p := party{model: model, replica: r.GetName(), before: d.GetSpec().LevelOf(r.GetName()),
+				held: d.GetSpec().GetHeldBy()}
 			switch here := r.GetNode() == req.GetNode() && r.GetGpu() == req.GetName(); {
 			case !here, preempted(d.GetSpec(), r.GetName()): // it leaves by itself
 			case model != req.GetTo() && r.GetLevel() == messages.Level_LEVEL_ACTIVE:
@@ -105,11 +108,13 @@ func (c *control) parties(ctx context.Context, req *messages.SwitchGpuRequest) (
 	return to, leave, nil
 }
 
-// setLevels stores the wanted levels of replicas.
-func (c *control) setLevels(ctx context.Context, all []party) error {
+// setLevels stores the wanted levels of replicas, and what holds their models.
+func (c *control) setLevels(ctx context.Context, all []party, hold *messages.Hold) error {
 	for _, p := range all {
 		if err := c.setPartyLevel(ctx, p.model, func(stored *messages.DeploymentSpec) *messages.DeploymentSpec {
-			return withLevel(stored, p.replica, p.after)
+			next := withLevel(stored, p.replica, p.after)
+			next.HeldBy = hold
+			return next
 		}); err != nil {
 			return err
 		}
@@ -124,7 +129,9 @@ func (c *control) undo(ctx context.Context, all []party) error {
 			if stored.LevelOf(p.replica) != p.after {
 				return nil
 			}
-			return withLevel(stored, p.replica, p.before)
+			next := withLevel(stored, p.replica, p.before)
+			next.HeldBy = p.held
+			return next
 		}); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func notDeployed(name string) error {
 // parkModel stores that a model or one of its replicas is parked, and parks weights of a whole model that
 // no replica uses. Those of replicas are parked when the replicas stop.
 func (c *control) parkModel(ctx context.Context, req *messages.ParkModelRequest) (*messages.ParkModelResponse, error) {
-	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_PARKED)
+	done, err := c.setLevel(ctx, req, "models.park", messages.Level_LEVEL_PARKED)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Confi
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{
 			Name: "kjv", Path: testkit.Model(),
-			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
+			Priority: messages.Priority_PRIORITY_STANDARD.Enum(), BlockTokens: new(uint32(16)),
 		},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServing("kjv"),
 	})

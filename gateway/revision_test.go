@@ -38,7 +38,7 @@ func newRevisionGateway(t *testing.T) *revisionGateway {
 	}
 	r.spec = &messages.DeploymentStatus{Revision: 1, Spec: &messages.DeploymentSpec{
 		Name: "own", Path: dir, Deploy: 1, BlockTokens: new(uint32(16)),
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Priority: messages.Priority_PRIORITY_STANDARD.Enum(),
 	}}
 	r.directory.add(r.spec)
 	return r

@@ -42,7 +42,7 @@ func newSentencePieceGateway(t *testing.T, template string, act sessionFunc) *te
 	w := newTestGateway(t, act)
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: "plain", Path: dir,
-			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16))},
+			Priority: messages.Priority_PRIORITY_STANDARD.Enum(), BlockTokens: new(uint32(16))},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1,
 	})
 	return w

@@ -157,7 +157,7 @@ const (
 	PriorityClass_PRIORITY_CLASS_BATCH       PriorityClass = 1
 	PriorityClass_PRIORITY_CLASS_STANDARD    PriorityClass = 2
 	PriorityClass_PRIORITY_CLASS_INTERACTIVE PriorityClass = 3
-	PriorityClass_PRIORITY_CLASS_CRITICAL    PriorityClass = 4 // of deployments only: never preempted; its requests are INTERACTIVE by default
+	PriorityClass_PRIORITY_CLASS_CRITICAL    PriorityClass = 4 // of replicas of a critical deployment, not of requests
 )
 
 // Enum value maps for PriorityClass.

@@ -1692,8 +1692,9 @@ func (x *EvictWeightsResponse) GetGpu() *GpuStatus {
 type SwitchGpuRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // "gpu-0"
-	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`     // the model
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`  // "gpu-0"
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`      // the model
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"` // see ScaleModelRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1747,6 +1748,13 @@ func (x *SwitchGpuRequest) GetTo() string {
 		return x.To
 	}
 	return ""
+}
+
+func (x *SwitchGpuRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
 }
 
 type SwitchGpuResponse struct {
@@ -1977,6 +1985,7 @@ type ScaleModelRequest struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replicas      *uint32                `protobuf:"varint,2,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"` // 0 stops the model
 	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`               // replicas that stop because of it free their weights at once
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`               // how long the planner leaves it so; absent: until it is released
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2030,6 +2039,13 @@ func (x *ScaleModelRequest) GetDrop() bool {
 		return x.Drop
 	}
 	return false
+}
+
+func (x *ScaleModelRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
 }
 
 type ScaleModelResponse struct {
@@ -2098,6 +2114,7 @@ type StandbyModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // empty: all, also those that are added later
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`      // see ScaleModelRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2144,6 +2161,13 @@ func (x *StandbyModelRequest) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *StandbyModelRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
 }
 
 type StandbyModelResponse struct {
@@ -2212,6 +2236,7 @@ type ActivateModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // empty: all; wanted levels of single replicas are forgotten
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`      // how long the planner leaves it so; absent: it decides again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2258,6 +2283,13 @@ func (x *ActivateModelRequest) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *ActivateModelRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
 }
 
 type ActivateModelResponse struct {
@@ -2326,6 +2358,7 @@ type ParkModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // one of the model's; empty: all
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`      // see ScaleModelRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2372,6 +2405,13 @@ func (x *ParkModelRequest) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *ParkModelRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
 }
 
 type ParkModelResponse struct {
@@ -2434,6 +2474,112 @@ func (x *ParkModelResponse) GetChanges() []*FieldChange {
 	return nil
 }
 
+// troupe.v1.models.release: the planner decides again on a model that an operator held. Its levels end, and
+// preempted replicas come back.
+type ReleaseModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseModelRequest) Reset() {
+	*x = ReleaseModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseModelRequest) ProtoMessage() {}
+
+func (x *ReleaseModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseModelRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ReleaseModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ReleaseModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseModelResponse) Reset() {
+	*x = ReleaseModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseModelResponse) ProtoMessage() {}
+
+func (x *ReleaseModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseModelResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ReleaseModelResponse) GetDeployment() *DeploymentSpec {
+	if x != nil {
+		return x.Deployment
+	}
+	return nil
+}
+
+func (x *ReleaseModelResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReleaseModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model. Streams
 // pause only briefly.
 type MigrateReplicaRequest struct {
@@ -2441,13 +2587,14 @@ type MigrateReplicaRequest struct {
 	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`                               // source replica
 	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`                                   // target replica; empty: the least loaded other one
 	RequestIds    []string               `protobuf:"bytes,3,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"` // empty: all
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`                              // how long the planner leaves the replicas where they are; absent: not at all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2606,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2619,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -2496,6 +2643,13 @@ func (x *MigrateReplicaRequest) GetRequestIds() []string {
 	return nil
 }
 
+func (x *MigrateReplicaRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 type MigrateReplicaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequences     []*SequenceMigration   `protobuf:"bytes,1,rep,name=sequences,proto3" json:"sequences,omitempty"`
@@ -2505,7 +2659,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2671,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2684,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -2549,13 +2703,14 @@ type PreemptReplicaRequest struct {
 	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`        // free the weights too; otherwise they stay on the device
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`      // even if fewer replicas than min_replicas are left, or none
 	Park          bool                   `protobuf:"varint,5,opt,name=park,proto3" json:"park,omitempty"`        // move the weights to the host cache of the node; without one, they are freed
+	Hold          *durationpb.Duration   `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`        // see ScaleModelRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PreemptReplicaRequest) Reset() {
 	*x = PreemptReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2722,7 @@ func (x *PreemptReplicaRequest) String() string {
 func (*PreemptReplicaRequest) ProtoMessage() {}
 
 func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2735,7 @@ func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PreemptReplicaRequest) GetName() string {
@@ -2618,6 +2773,13 @@ func (x *PreemptReplicaRequest) GetPark() bool {
 	return false
 }
 
+func (x *PreemptReplicaRequest) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 type PreemptReplicaResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Preemption    *PreemptionStatus      `protobuf:"bytes,1,opt,name=preemption,proto3" json:"preemption,omitempty"`
@@ -2627,7 +2789,7 @@ type PreemptReplicaResponse struct {
 
 func (x *PreemptReplicaResponse) Reset() {
 	*x = PreemptReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2801,7 @@ func (x *PreemptReplicaResponse) String() string {
 func (*PreemptReplicaResponse) ProtoMessage() {}
 
 func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2814,7 @@ func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PreemptReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PreemptReplicaResponse) GetPreemption() *PreemptionStatus {
@@ -2671,7 +2833,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2845,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2858,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 type ListNodesResponse struct {
@@ -2709,7 +2871,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2883,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2896,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2762,7 +2924,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2936,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2949,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2806,7 +2968,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +2980,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +2993,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2851,7 +3013,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +3025,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +3038,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2895,7 +3057,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +3069,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +3082,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2954,7 +3116,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3128,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3141,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -3102,7 +3264,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3276,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3289,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -3182,7 +3344,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3356,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3369,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -3227,7 +3389,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3401,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3414,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -3280,7 +3442,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3454,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3467,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -3332,7 +3494,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3506,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3519,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -3400,7 +3562,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3574,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3587,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ActorNode) GetName() string {
@@ -3558,7 +3720,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3732,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3745,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -3602,7 +3764,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3776,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3789,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -3650,7 +3812,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3824,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3837,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -3714,7 +3876,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +3888,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +3901,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{62}
+	return file_messages_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3803,7 +3965,7 @@ type NodeAdaptersRequest struct {
 
 func (x *NodeAdaptersRequest) Reset() {
 	*x = NodeAdaptersRequest{}
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3977,7 @@ func (x *NodeAdaptersRequest) String() string {
 func (*NodeAdaptersRequest) ProtoMessage() {}
 
 func (x *NodeAdaptersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +3990,7 @@ func (x *NodeAdaptersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAdaptersRequest.ProtoReflect.Descriptor instead.
 func (*NodeAdaptersRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{63}
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *NodeAdaptersRequest) GetModel() string {
@@ -3854,7 +4016,7 @@ type NodeAdaptersResponse struct {
 
 func (x *NodeAdaptersResponse) Reset() {
 	*x = NodeAdaptersResponse{}
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +4028,7 @@ func (x *NodeAdaptersResponse) String() string {
 func (*NodeAdaptersResponse) ProtoMessage() {}
 
 func (x *NodeAdaptersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4041,7 @@ func (x *NodeAdaptersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAdaptersResponse.ProtoReflect.Descriptor instead.
 func (*NodeAdaptersResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{64}
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NodeAdaptersResponse) GetUses() []*AdapterUse {
@@ -3904,7 +4066,7 @@ type NodeRecordRequest struct {
 
 func (x *NodeRecordRequest) Reset() {
 	*x = NodeRecordRequest{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4078,7 @@ func (x *NodeRecordRequest) String() string {
 func (*NodeRecordRequest) ProtoMessage() {}
 
 func (x *NodeRecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4091,7 @@ func (x *NodeRecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecordRequest.ProtoReflect.Descriptor instead.
 func (*NodeRecordRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NodeRecordRequest) GetRecording() string {
@@ -3980,7 +4142,7 @@ type NodeRecordResponse struct {
 
 func (x *NodeRecordResponse) Reset() {
 	*x = NodeRecordResponse{}
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4154,7 @@ func (x *NodeRecordResponse) String() string {
 func (*NodeRecordResponse) ProtoMessage() {}
 
 func (x *NodeRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[66]
+	mi := &file_messages_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4167,7 @@ func (x *NodeRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecordResponse.ProtoReflect.Descriptor instead.
 func (*NodeRecordResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{66}
+	return file_messages_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *NodeRecordResponse) GetLines() []string {
@@ -4063,7 +4225,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4075,7 +4237,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[67]
+	mi := &file_messages_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4088,7 +4250,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{67}
+	return file_messages_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -4168,6 +4330,540 @@ func (x *ModelSizes) GetGraphOpBytes() uint64 {
 	return 0
 }
 
+// troupe.v1.planner.get: the state of the planner that leads.
+type GetPlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlannerRequest) Reset() {
+	*x = GetPlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlannerRequest) ProtoMessage() {}
+
+func (x *GetPlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlannerRequest.ProtoReflect.Descriptor instead.
+func (*GetPlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{70}
+}
+
+type GetPlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Planner       *PlannerStatus         `protobuf:"bytes,1,opt,name=planner,proto3" json:"planner,omitempty"` // of this node, if none leads
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlannerResponse) Reset() {
+	*x = GetPlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlannerResponse) ProtoMessage() {}
+
+func (x *GetPlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlannerResponse.ProtoReflect.Descriptor instead.
+func (*GetPlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *GetPlannerResponse) GetPlanner() *PlannerStatus {
+	if x != nil {
+		return x.Planner
+	}
+	return nil
+}
+
+// troupe.v1.planner.plan: what the planner would do now, and why. It is not done.
+type PlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`     // of a plan in the history, instead of a new one
+	Snapshot      bool                   `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // with the snapshot of which it was made
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRequest) Reset() {
+	*x = PlanRequest{}
+	mi := &file_messages_control_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRequest) ProtoMessage() {}
+
+func (x *PlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
+func (*PlanRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *PlanRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PlanRequest) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
+}
+
+type PlanResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plan          *PlanReport            `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanResponse) Reset() {
+	*x = PlanResponse{}
+	mi := &file_messages_control_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanResponse) ProtoMessage() {}
+
+func (x *PlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
+func (*PlanResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *PlanResponse) GetPlan() *PlanReport {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// troupe.v1.planner.explain: why a model has the replicas that it has.
+type ExplainModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainModelRequest) Reset() {
+	*x = ExplainModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainModelRequest) ProtoMessage() {}
+
+func (x *ExplainModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainModelRequest.ProtoReflect.Descriptor instead.
+func (*ExplainModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *ExplainModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ExplainModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Explanation   *ModelExplanation      `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainModelResponse) Reset() {
+	*x = ExplainModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainModelResponse) ProtoMessage() {}
+
+func (x *ExplainModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainModelResponse.ProtoReflect.Descriptor instead.
+func (*ExplainModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *ExplainModelResponse) GetExplanation() *ModelExplanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// troupe.v1.planner.pause: the planner decides nothing. Deployments still converge to what is assigned.
+type PausePlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PausePlannerRequest) Reset() {
+	*x = PausePlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PausePlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PausePlannerRequest) ProtoMessage() {}
+
+func (x *PausePlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PausePlannerRequest.ProtoReflect.Descriptor instead.
+func (*PausePlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *PausePlannerRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type PausePlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pause         *PlannerPause          `protobuf:"bytes,1,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PausePlannerResponse) Reset() {
+	*x = PausePlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PausePlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PausePlannerResponse) ProtoMessage() {}
+
+func (x *PausePlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PausePlannerResponse.ProtoReflect.Descriptor instead.
+func (*PausePlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *PausePlannerResponse) GetPause() *PlannerPause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// troupe.v1.planner.resume: the planner decides again.
+type ResumePlannerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumePlannerRequest) Reset() {
+	*x = ResumePlannerRequest{}
+	mi := &file_messages_control_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePlannerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePlannerRequest) ProtoMessage() {}
+
+func (x *ResumePlannerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePlannerRequest.ProtoReflect.Descriptor instead.
+func (*ResumePlannerRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{78}
+}
+
+type ResumePlannerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ended         *PlannerPause          `protobuf:"bytes,1,opt,name=ended,proto3" json:"ended,omitempty"` // absent: it was not paused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumePlannerResponse) Reset() {
+	*x = ResumePlannerResponse{}
+	mi := &file_messages_control_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePlannerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePlannerResponse) ProtoMessage() {}
+
+func (x *ResumePlannerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePlannerResponse.ProtoReflect.Descriptor instead.
+func (*ResumePlannerResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *ResumePlannerResponse) GetEnded() *PlannerPause {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// troupe.v1.planner.history: the last plans that changed something.
+type PlanHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // 0: all that are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanHistoryRequest) Reset() {
+	*x = PlanHistoryRequest{}
+	mi := &file_messages_control_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanHistoryRequest) ProtoMessage() {}
+
+func (x *PlanHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanHistoryRequest.ProtoReflect.Descriptor instead.
+func (*PlanHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *PlanHistoryRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type PlanHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plans         []*PlanReport          `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"` // the newest last
+	Kept          uint32                 `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`  // at most so many are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanHistoryResponse) Reset() {
+	*x = PlanHistoryResponse{}
+	mi := &file_messages_control_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanHistoryResponse) ProtoMessage() {}
+
+func (x *PlanHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanHistoryResponse.ProtoReflect.Descriptor instead.
+func (*PlanHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *PlanHistoryResponse) GetPlans() []*PlanReport {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+func (x *PlanHistoryResponse) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
 // troupe.v1.node.<name>.status: requested by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4177,7 +4873,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4885,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[68]
+	mi := &file_messages_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4898,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{68}
+	return file_messages_control_proto_rawDescGZIP(), []int{82}
 }
 
 type NodeStatusResponse struct {
@@ -4214,7 +4910,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4922,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[69]
+	mi := &file_messages_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4935,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{69}
+	return file_messages_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -4261,7 +4957,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4969,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[70]
+	mi := &file_messages_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4982,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{70}
+	return file_messages_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -4324,7 +5020,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +5032,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[71]
+	mi := &file_messages_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +5045,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{71}
+	return file_messages_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Event) GetKind() string {
@@ -4401,7 +5097,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +5109,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[72]
+	mi := &file_messages_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +5122,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{72}
+	return file_messages_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -4467,7 +5163,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4479,7 +5175,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[73]
+	mi := &file_messages_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4492,7 +5188,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{73}
+	return file_messages_control_proto_rawDescGZIP(), []int{87}
 }
 
 type ListKeysResponse struct {
@@ -4504,7 +5200,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[74]
+	mi := &file_messages_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +5212,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[74]
+	mi := &file_messages_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +5225,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{74}
+	return file_messages_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -4554,7 +5250,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[75]
+	mi := &file_messages_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4566,7 +5262,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[75]
+	mi := &file_messages_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4579,7 +5275,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{75}
+	return file_messages_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -4628,7 +5324,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/planner.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -4736,11 +5432,12 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\">\n" +
 	"\x14EvictWeightsResponse\x12&\n" +
-	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"J\n" +
+	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"y\n" +
 	"\x10SwitchGpuRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\"A\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"A\n" +
 	"\x11SwitchGpuResponse\x12,\n" +
 	"\x06switch\x18\x01 \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\"+\n" +
 	"\x13ListReplicasRequest\x12\x14\n" +
@@ -4750,58 +5447,72 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x98\x01\n" +
 	"\x11ScaleModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01\x12\x12\n" +
-	"\x04drop\x18\x03 \x01(\bR\x04dropB\v\n" +
+	"\x04drop\x18\x03 \x01(\bR\x04drop\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04holdB\v\n" +
 	"\t_replicas\"\x9d\x01\n" +
 	"\x12ScaleModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"C\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"r\n" +
 	"\x13StandbyModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\tR\areplica\"\x9f\x01\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x9f\x01\n" +
 	"\x14StandbyModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"D\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"s\n" +
 	"\x14ActivateModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\tR\areplica\"\xa0\x01\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\xa0\x01\n" +
 	"\x15ActivateModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"@\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"o\n" +
 	"\x10ParkModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\tR\areplica\"\x9c\x01\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x9c\x01\n" +
 	"\x11ParkModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\")\n" +
+	"\x13ReleaseModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x9f\x01\n" +
+	"\x14ReleaseModelResponse\x129\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
+	"deployment\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\x8b\x01\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
 	"\vrequest_ids\x18\x03 \x03(\tR\n" +
-	"requestIds\"T\n" +
+	"requestIds\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"T\n" +
 	"\x16MigrateReplicaResponse\x12:\n" +
-	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\xa0\x01\n" +
+	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\xcf\x01\n" +
 	"\x15PreemptReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12\x12\n" +
 	"\x04drop\x18\x03 \x01(\bR\x04drop\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x12\x12\n" +
-	"\x04park\x18\x05 \x01(\bR\x04park\"U\n" +
+	"\x04park\x18\x05 \x01(\bR\x04park\x12-\n" +
+	"\x04hold\x18( \x01(\v2\x19.google.protobuf.DurationR\x04hold\"U\n" +
 	"\x16PreemptReplicaResponse\x12;\n" +
 	"\n" +
 	"preemption\x18\x01 \x01(\v2\x1b.troupe.v1.PreemptionStatusR\n" +
@@ -4927,6 +5638,30 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0elora_graph_ops\x18\n" +
 	" \x01(\rR\floraGraphOps\x12$\n" +
 	"\x0egraph_op_bytes\x18\v \x01(\x04R\fgraphOpBytes\"\x13\n" +
+	"\x11GetPlannerRequest\"H\n" +
+	"\x12GetPlannerResponse\x122\n" +
+	"\aplanner\x18\x01 \x01(\v2\x18.troupe.v1.PlannerStatusR\aplanner\"A\n" +
+	"\vPlanRequest\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"9\n" +
+	"\fPlanResponse\x12)\n" +
+	"\x04plan\x18\x01 \x01(\v2\x15.troupe.v1.PlanReportR\x04plan\")\n" +
+	"\x13ExplainModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
+	"\x14ExplainModelResponse\x12=\n" +
+	"\vexplanation\x18\x01 \x01(\v2\x1b.troupe.v1.ModelExplanationR\vexplanation\"'\n" +
+	"\x13PausePlannerRequest\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"E\n" +
+	"\x14PausePlannerResponse\x12-\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.troupe.v1.PlannerPauseR\x05pause\"\x16\n" +
+	"\x14ResumePlannerRequest\"F\n" +
+	"\x15ResumePlannerResponse\x12-\n" +
+	"\x05ended\x18\x01 \x01(\v2\x17.troupe.v1.PlannerPauseR\x05ended\"*\n" +
+	"\x12PlanHistoryRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\"V\n" +
+	"\x13PlanHistoryResponse\x12+\n" +
+	"\x05plans\x18\x01 \x03(\v2\x15.troupe.v1.PlanReportR\x05plans\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\rR\x04kept\"\x13\n" +
 	"\x11NodeStatusRequest\"?\n" +
 	"\x12NodeStatusResponse\x12)\n" +
 	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"p\n" +
@@ -4978,7 +5713,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -5023,132 +5758,165 @@ var file_messages_control_proto_goTypes = []any{
 	(*ActivateModelResponse)(nil),   // 40: troupe.v1.ActivateModelResponse
 	(*ParkModelRequest)(nil),        // 41: troupe.v1.ParkModelRequest
 	(*ParkModelResponse)(nil),       // 42: troupe.v1.ParkModelResponse
-	(*MigrateReplicaRequest)(nil),   // 43: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 44: troupe.v1.MigrateReplicaResponse
-	(*PreemptReplicaRequest)(nil),   // 45: troupe.v1.PreemptReplicaRequest
-	(*PreemptReplicaResponse)(nil),  // 46: troupe.v1.PreemptReplicaResponse
-	(*ListNodesRequest)(nil),        // 47: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 48: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 49: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 50: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 51: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 52: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 53: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 54: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 55: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 56: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 57: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 58: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 59: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 60: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 61: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 62: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 63: troupe.v1.NodeModelResponse
-	(*NodeAdaptersRequest)(nil),     // 64: troupe.v1.NodeAdaptersRequest
-	(*NodeAdaptersResponse)(nil),    // 65: troupe.v1.NodeAdaptersResponse
-	(*NodeRecordRequest)(nil),       // 66: troupe.v1.NodeRecordRequest
-	(*NodeRecordResponse)(nil),      // 67: troupe.v1.NodeRecordResponse
-	(*ModelSizes)(nil),              // 68: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 69: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 70: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 71: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 72: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 73: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 74: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 75: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 76: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 77: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 78: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 79: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 80: troupe.v1.AdapterSpec
-	(*timestamppb.Timestamp)(nil),   // 81: google.protobuf.Timestamp
-	(AdapterLocation)(0),            // 82: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 83: troupe.v1.GpuStatus
-	(*GpuSwitch)(nil),               // 84: troupe.v1.GpuSwitch
-	(*ReplicaStatus)(nil),           // 85: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 86: troupe.v1.SequenceMigration
-	(*durationpb.Duration)(nil),     // 87: google.protobuf.Duration
-	(*PreemptionStatus)(nil),        // 88: troupe.v1.PreemptionStatus
-	(*Refused)(nil),                 // 89: troupe.v1.Refused
-	(*Member)(nil),                  // 90: troupe.v1.Member
-	(*HostCacheStatus)(nil),         // 91: troupe.v1.HostCacheStatus
-	(*RouteDecision)(nil),           // 92: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 93: troupe.v1.GpuWeights
-	(Reason)(0),                     // 94: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 95: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 96: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 97: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 98: troupe.v1.ClientUsage
+	(*ReleaseModelRequest)(nil),     // 43: troupe.v1.ReleaseModelRequest
+	(*ReleaseModelResponse)(nil),    // 44: troupe.v1.ReleaseModelResponse
+	(*MigrateReplicaRequest)(nil),   // 45: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 46: troupe.v1.MigrateReplicaResponse
+	(*PreemptReplicaRequest)(nil),   // 47: troupe.v1.PreemptReplicaRequest
+	(*PreemptReplicaResponse)(nil),  // 48: troupe.v1.PreemptReplicaResponse
+	(*ListNodesRequest)(nil),        // 49: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 50: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 51: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 52: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 53: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 54: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 55: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 56: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 57: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 58: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 59: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 60: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 61: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 62: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 63: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 64: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 65: troupe.v1.NodeModelResponse
+	(*NodeAdaptersRequest)(nil),     // 66: troupe.v1.NodeAdaptersRequest
+	(*NodeAdaptersResponse)(nil),    // 67: troupe.v1.NodeAdaptersResponse
+	(*NodeRecordRequest)(nil),       // 68: troupe.v1.NodeRecordRequest
+	(*NodeRecordResponse)(nil),      // 69: troupe.v1.NodeRecordResponse
+	(*ModelSizes)(nil),              // 70: troupe.v1.ModelSizes
+	(*GetPlannerRequest)(nil),       // 71: troupe.v1.GetPlannerRequest
+	(*GetPlannerResponse)(nil),      // 72: troupe.v1.GetPlannerResponse
+	(*PlanRequest)(nil),             // 73: troupe.v1.PlanRequest
+	(*PlanResponse)(nil),            // 74: troupe.v1.PlanResponse
+	(*ExplainModelRequest)(nil),     // 75: troupe.v1.ExplainModelRequest
+	(*ExplainModelResponse)(nil),    // 76: troupe.v1.ExplainModelResponse
+	(*PausePlannerRequest)(nil),     // 77: troupe.v1.PausePlannerRequest
+	(*PausePlannerResponse)(nil),    // 78: troupe.v1.PausePlannerResponse
+	(*ResumePlannerRequest)(nil),    // 79: troupe.v1.ResumePlannerRequest
+	(*ResumePlannerResponse)(nil),   // 80: troupe.v1.ResumePlannerResponse
+	(*PlanHistoryRequest)(nil),      // 81: troupe.v1.PlanHistoryRequest
+	(*PlanHistoryResponse)(nil),     // 82: troupe.v1.PlanHistoryResponse
+	(*NodeStatusRequest)(nil),       // 83: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 84: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 85: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 86: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 87: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 88: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 89: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 90: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 91: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 92: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 93: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 94: troupe.v1.AdapterSpec
+	(*timestamppb.Timestamp)(nil),   // 95: google.protobuf.Timestamp
+	(AdapterLocation)(0),            // 96: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 97: troupe.v1.GpuStatus
+	(*durationpb.Duration)(nil),     // 98: google.protobuf.Duration
+	(*GpuSwitch)(nil),               // 99: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 100: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 101: troupe.v1.SequenceMigration
+	(*PreemptionStatus)(nil),        // 102: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 103: troupe.v1.Refused
+	(*Member)(nil),                  // 104: troupe.v1.Member
+	(*HostCacheStatus)(nil),         // 105: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 106: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 107: troupe.v1.GpuWeights
+	(*PlannerStatus)(nil),           // 108: troupe.v1.PlannerStatus
+	(*PlanReport)(nil),              // 109: troupe.v1.PlanReport
+	(*ModelExplanation)(nil),        // 110: troupe.v1.ModelExplanation
+	(*PlannerPause)(nil),            // 111: troupe.v1.PlannerPause
+	(Reason)(0),                     // 112: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 113: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 114: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 115: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 116: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	77, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	77, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	78, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	79, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	79, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	80, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	80, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	80, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	14, // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
-	13, // 9: troupe.v1.ListAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	81, // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
-	80, // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	13, // 12: troupe.v1.AdapterResponse.use:type_name -> troupe.v1.AdapterUse
-	19, // 13: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	14, // 14: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
-	20, // 15: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	82, // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	83, // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	83, // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	83, // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	83, // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	84, // 21: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
-	85, // 22: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	77, // 23: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	78, // 24: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 25: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	78, // 26: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 27: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	78, // 28: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 29: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	78, // 30: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
-	86, // 31: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	87, // 32: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
-	88, // 33: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
-	53, // 34: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	89, // 35: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	53, // 36: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	53, // 37: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	90, // 38: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	83, // 39: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	81, // 40: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	54, // 41: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	91, // 42: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
-	92, // 43: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	59, // 44: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 45: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	71, // 46: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	81, // 47: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	59, // 48: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	93, // 49: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	59, // 50: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	68, // 51: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	13, // 52: troupe.v1.NodeAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
-	87, // 53: troupe.v1.NodeRecordRequest.elapsed:type_name -> google.protobuf.Duration
-	53, // 54: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	81, // 55: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	81, // 56: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	94, // 57: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	95, // 58: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	96, // 59: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	76, // 60: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	97, // 61: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	98, // 62: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	91,  // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	91,  // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	93,  // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	93,  // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	94,  // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	94,  // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	94,  // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	14,  // 8: troupe.v1.ListAdaptersResponse.host:type_name -> troupe.v1.HostAdapters
+	13,  // 9: troupe.v1.ListAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
+	95,  // 10: troupe.v1.AdapterUse.last_used:type_name -> google.protobuf.Timestamp
+	94,  // 11: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	13,  // 12: troupe.v1.AdapterResponse.use:type_name -> troupe.v1.AdapterUse
+	19,  // 13: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
+	14,  // 14: troupe.v1.AdapterStatsResponse.host:type_name -> troupe.v1.HostAdapters
+	20,  // 15: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
+	96,  // 16: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	97,  // 17: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	97,  // 18: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	97,  // 19: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	97,  // 20: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	98,  // 21: troupe.v1.SwitchGpuRequest.hold:type_name -> google.protobuf.Duration
+	99,  // 22: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	100, // 23: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	98,  // 24: troupe.v1.ScaleModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 25: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 26: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 27: troupe.v1.StandbyModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 28: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 29: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 30: troupe.v1.ActivateModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 31: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 32: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 33: troupe.v1.ParkModelRequest.hold:type_name -> google.protobuf.Duration
+	91,  // 34: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 35: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	91,  // 36: troupe.v1.ReleaseModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	92,  // 37: troupe.v1.ReleaseModelResponse.changes:type_name -> troupe.v1.FieldChange
+	98,  // 38: troupe.v1.MigrateReplicaRequest.hold:type_name -> google.protobuf.Duration
+	101, // 39: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	98,  // 40: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	98,  // 41: troupe.v1.PreemptReplicaRequest.hold:type_name -> google.protobuf.Duration
+	102, // 42: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	55,  // 43: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	103, // 44: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	55,  // 45: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	55,  // 46: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	104, // 47: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	97,  // 48: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	95,  // 49: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	56,  // 50: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	105, // 51: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	106, // 52: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	61,  // 53: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,   // 54: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	85,  // 55: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	95,  // 56: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	61,  // 57: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	107, // 58: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	61,  // 59: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	70,  // 60: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	13,  // 61: troupe.v1.NodeAdaptersResponse.uses:type_name -> troupe.v1.AdapterUse
+	98,  // 62: troupe.v1.NodeRecordRequest.elapsed:type_name -> google.protobuf.Duration
+	108, // 63: troupe.v1.GetPlannerResponse.planner:type_name -> troupe.v1.PlannerStatus
+	109, // 64: troupe.v1.PlanResponse.plan:type_name -> troupe.v1.PlanReport
+	110, // 65: troupe.v1.ExplainModelResponse.explanation:type_name -> troupe.v1.ModelExplanation
+	111, // 66: troupe.v1.PausePlannerResponse.pause:type_name -> troupe.v1.PlannerPause
+	111, // 67: troupe.v1.ResumePlannerResponse.ended:type_name -> troupe.v1.PlannerPause
+	109, // 68: troupe.v1.PlanHistoryResponse.plans:type_name -> troupe.v1.PlanReport
+	55,  // 69: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	95,  // 70: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	95,  // 71: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	112, // 72: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	113, // 73: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	114, // 74: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	90,  // 75: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	115, // 76: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	116, // 77: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	78,  // [78:78] is the sub-list for method output_type
+	78,  // [78:78] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -5163,6 +5931,7 @@ func file_messages_control_proto_init() {
 	file_messages_hostcache_proto_init()
 	file_messages_member_proto_init()
 	file_messages_migration_proto_init()
+	file_messages_planner_proto_init()
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
@@ -5173,7 +5942,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   76,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

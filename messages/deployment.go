@@ -10,15 +10,19 @@ import (
 // DefaultAdapters is the default of max_adapters: the distinct adapters of a step.
 const DefaultAdapters = 32
 
-// Complete returns a copy of the deployment with every absent field set to its default.
+// Complete returns a copy of the deployment with every absent field set to its default. The
+// class of requests and the SLO stay absent, since they follow the priority.
 func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	s = proto.CloneOf(s)
 	least := s.GetMinReplicas()
 	if s.MinReplicas != nil {
 		least = max(1, least) // with an explicit minimum of 0, a request may wake it
 	}
-	if s.GetPriority() == PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
-		s.Priority = PriorityClass_PRIORITY_CLASS_STANDARD.Enum()
+	if s.GetPriority() == Priority_PRIORITY_UNSPECIFIED {
+		s.Priority = Priority_PRIORITY_STANDARD.Enum()
+	}
+	if s.Pinned == nil {
+		s.Pinned = new(false)
 	}
 	if s.Replicas == nil {
 		s.Replicas = new(max(1, s.GetMinReplicas()))
@@ -30,7 +34,7 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 		{&s.MaxSequences, 64}, {&s.MaxWaiting, 1024}, {&s.StepTokens, 512}, {&s.BlockTokens, 16}, {&s.KvBlocks, 0},
 		{&s.AdapterPages, 0}, {&s.MaxAdapters, DefaultAdapters}, {&s.MaxAdapterRank, DefaultAdapterRank},
 		{&s.MinReplicas, s.GetReplicas()}, {&s.MaxReplicas, max(s.GetReplicas(), least)},
-		{&s.IdleAfter, 0},
+		{&s.IdleAfter, 0}, {&s.TensorParallel, 1},
 	} {
 		if *f.field == nil {
 			*f.field = new(f.byDefault)
@@ -83,9 +87,4 @@ func (s *DeploymentSpec) LevelOf(replica string) Level {
 		return l
 	}
 	return Level_LEVEL_ACTIVE
-}
-
-// Held reports whether an operator has set a level, so that the planner leaves the deployment alone.
-func (s *DeploymentSpec) Held() bool {
-	return s.GetLevel() != Level_LEVEL_UNSPECIFIED || len(s.GetReplicaLevels()) > 0
 }

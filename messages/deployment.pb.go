@@ -25,6 +25,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Priority says which deployments get devices first, and which of them lose devices to others.
+type Priority int32
+
+const (
+	Priority_PRIORITY_UNSPECIFIED Priority = 0
+	Priority_PRIORITY_CRITICAL    Priority = 1 // has devices of its own, and is never preempted
+	Priority_PRIORITY_HIGH        Priority = 2 // preempted only for critical deployments
+	Priority_PRIORITY_STANDARD    Priority = 3 // shares devices
+	Priority_PRIORITY_BATCH       Priority = 4 // uses what is left; no SLO
+)
+
+// Enum value maps for Priority.
+var (
+	Priority_name = map[int32]string{
+		0: "PRIORITY_UNSPECIFIED",
+		1: "PRIORITY_CRITICAL",
+		2: "PRIORITY_HIGH",
+		3: "PRIORITY_STANDARD",
+		4: "PRIORITY_BATCH",
+	}
+	Priority_value = map[string]int32{
+		"PRIORITY_UNSPECIFIED": 0,
+		"PRIORITY_CRITICAL":    1,
+		"PRIORITY_HIGH":        2,
+		"PRIORITY_STANDARD":    3,
+		"PRIORITY_BATCH":       4,
+	}
+)
+
+func (x Priority) Enum() *Priority {
+	p := new(Priority)
+	*p = x
+	return p
+}
+
+func (x Priority) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Priority) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+}
+
+func (Priority) Type() protoreflect.EnumType {
+	return &file_messages_deployment_proto_enumTypes[0]
+}
+
+func (x Priority) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Priority.Descriptor instead.
+func (Priority) EnumDescriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+}
+
 type AssignmentProgress int32
 
 const (
@@ -64,11 +120,11 @@ func (x AssignmentProgress) String() string {
 }
 
 func (AssignmentProgress) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[0].Descriptor()
+	return file_messages_deployment_proto_enumTypes[1].Descriptor()
 }
 
 func (AssignmentProgress) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[0]
+	return &file_messages_deployment_proto_enumTypes[1]
 }
 
 func (x AssignmentProgress) Number() protoreflect.EnumNumber {
@@ -77,7 +133,7 @@ func (x AssignmentProgress) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AssignmentProgress.Descriptor instead.
 func (AssignmentProgress) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
 }
 
 type PreemptionPhase int32
@@ -125,11 +181,11 @@ func (x PreemptionPhase) String() string {
 }
 
 func (PreemptionPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[1].Descriptor()
+	return file_messages_deployment_proto_enumTypes[2].Descriptor()
 }
 
 func (PreemptionPhase) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[1]
+	return &file_messages_deployment_proto_enumTypes[2]
 }
 
 func (x PreemptionPhase) Number() protoreflect.EnumNumber {
@@ -138,7 +194,7 @@ func (x PreemptionPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PreemptionPhase.Descriptor instead.
 func (PreemptionPhase) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
 }
 
 type DeploymentState int32
@@ -198,11 +254,11 @@ func (x DeploymentState) String() string {
 }
 
 func (DeploymentState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_deployment_proto_enumTypes[2].Descriptor()
+	return file_messages_deployment_proto_enumTypes[3].Descriptor()
 }
 
 func (DeploymentState) Type() protoreflect.EnumType {
-	return &file_messages_deployment_proto_enumTypes[2]
+	return &file_messages_deployment_proto_enumTypes[3]
 }
 
 func (x DeploymentState) Number() protoreflect.EnumNumber {
@@ -211,7 +267,7 @@ func (x DeploymentState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeploymentState.Descriptor instead.
 func (DeploymentState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
 }
 
 // DeploymentSpec (desired) is a deployment as the operator wants it. It is stored as JSON in the KV
@@ -224,13 +280,13 @@ type DeploymentSpec struct {
 	// Default 1. With 0, the deployment is asleep and a request wakes it, if min_replicas is 0 and
 	// max_replicas is not. Otherwise it is stopped until an operator starts it.
 	Replicas     *uint32        `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
-	Priority     *PriorityClass `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that set none; default STANDARD
-	MaxSequences *uint32        `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running sequences per replica; default 64
-	MaxWaiting   *uint32        `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued sequences per replica, beyond that status 429; default 1024
-	StepTokens   *uint32        `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`        // token budget of a step; default 512
-	BlockTokens  *uint32        `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`     // default 16
-	KvBlocks     *uint32        `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as many as memory allows
-	MinReplicas  *uint32        `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // bounds of the planner for `replicas`; default: `replicas`
+	DefaultClass *PriorityClass `protobuf:"varint,4,opt,name=default_class,json=defaultClass,proto3,enum=troupe.v1.PriorityClass,oneof" json:"default_class,omitempty"` // of requests that set none; default: that of the priority
+	MaxSequences *uint32        `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`                              // running sequences per replica; default 64
+	MaxWaiting   *uint32        `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`                                    // queued sequences per replica, beyond that status 429; default 1024
+	StepTokens   *uint32        `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`                                    // token budget of a step; default 512
+	BlockTokens  *uint32        `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`                                 // default 16
+	KvBlocks     *uint32        `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`                                          // 0, the default: as many as memory allows
+	MinReplicas  *uint32        `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`                                // bounds of the planner for `replicas`; default: `replicas`
 	MaxReplicas  *uint32        `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
 	// Pages of 2 MiB for adapters, leased with the weights. With 0, the default, they are
 	// leased at the first request for an adapter, as free memory allows.
@@ -257,8 +313,15 @@ type DeploymentSpec struct {
 	IdleAfter *uint32 `protobuf:"varint,23,opt,name=idle_after,json=idleAfter,proto3,oneof" json:"idle_after,omitempty"`
 	// Replicas that replicas.preempt has taken away. Each of them lowers the number of replicas by one,
 	// and the planner leaves the deployment alone, until models.scale or models.deploy sets `replicas`.
-	Preemptions []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
-	Engine      *EngineSpec   `protobuf:"bytes,30,opt,name=engine,proto3" json:"engine,omitempty"` // default: native
+	Preemptions    []*Preemption `protobuf:"bytes,29,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
+	Engine         *EngineSpec   `protobuf:"bytes,30,opt,name=engine,proto3" json:"engine,omitempty"`                                              // default: native
+	Priority       *Priority     `protobuf:"varint,31,opt,name=priority,proto3,enum=troupe.v1.Priority,oneof" json:"priority,omitempty"`           // default STANDARD
+	Slo            *Slo          `protobuf:"bytes,32,opt,name=slo,proto3" json:"slo,omitempty"`                                                    // default: that of the priority. Both times absent: the same
+	TensorParallel *uint32       `protobuf:"varint,33,opt,name=tensor_parallel,json=tensorParallel,proto3,oneof" json:"tensor_parallel,omitempty"` // devices of a replica; default 1
+	Pinned         *bool         `protobuf:"varint,34,opt,name=pinned,proto3,oneof" json:"pinned,omitempty"`                                       // its replicas stay where they are; default false
+	// What an operator did by hand, with models.scale, models.standby and the like. Until it ends, the planner
+	// leaves the deployment as it is. Commands set it; absent: the planner decides.
+	HeldBy *Hold `protobuf:"bytes,35,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	// The replicas and their devices. Only the planner sets them; absent: it has not planned yet.
 	Assignments   *Assignments `protobuf:"bytes,36,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -316,9 +379,9 @@ func (x *DeploymentSpec) GetReplicas() uint32 {
 	return 0
 }
 
-func (x *DeploymentSpec) GetPriority() PriorityClass {
-	if x != nil && x.Priority != nil {
-		return *x.Priority
+func (x *DeploymentSpec) GetDefaultClass() PriorityClass {
+	if x != nil && x.DefaultClass != nil {
+		return *x.DefaultClass
 	}
 	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 }
@@ -470,9 +533,166 @@ func (x *DeploymentSpec) GetEngine() *EngineSpec {
 	return nil
 }
 
+func (x *DeploymentSpec) GetPriority() Priority {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
+}
+
+func (x *DeploymentSpec) GetSlo() *Slo {
+	if x != nil {
+		return x.Slo
+	}
+	return nil
+}
+
+func (x *DeploymentSpec) GetTensorParallel() uint32 {
+	if x != nil && x.TensorParallel != nil {
+		return *x.TensorParallel
+	}
+	return 0
+}
+
+func (x *DeploymentSpec) GetPinned() bool {
+	if x != nil && x.Pinned != nil {
+		return *x.Pinned
+	}
+	return false
+}
+
+func (x *DeploymentSpec) GetHeldBy() *Hold {
+	if x != nil {
+		return x.HeldBy
+	}
+	return nil
+}
+
 func (x *DeploymentSpec) GetAssignments() *Assignments {
 	if x != nil {
 		return x.Assignments
+	}
+	return nil
+}
+
+// Slo (desired) has the P99 times within which requests are to be served. An absent time is not required.
+type Slo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ttft          *durationpb.Duration   `protobuf:"bytes,1,opt,name=ttft,proto3" json:"ttft,omitempty"` // until the first token
+	Tpot          *durationpb.Duration   `protobuf:"bytes,2,opt,name=tpot,proto3" json:"tpot,omitempty"` // per further token
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Slo) Reset() {
+	*x = Slo{}
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Slo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Slo) ProtoMessage() {}
+
+func (x *Slo) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Slo.ProtoReflect.Descriptor instead.
+func (*Slo) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Slo) GetTtft() *durationpb.Duration {
+	if x != nil {
+		return x.Ttft
+	}
+	return nil
+}
+
+func (x *Slo) GetTpot() *durationpb.Duration {
+	if x != nil {
+		return x.Tpot
+	}
+	return nil
+}
+
+// Hold (desired) says that an operator's command holds a deployment as it is.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Who           string                 `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`   // the caller, as the audit log names it
+	What          string                 `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"` // the command: "models.scale"
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"` // absent: until it is released
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Hold) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *Hold) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Hold) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Hold) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -488,7 +708,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +720,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[1]
+	mi := &file_messages_deployment_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +733,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{1}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Assignments) GetReplicas() []*Assignment {
@@ -547,7 +767,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +779,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[2]
+	mi := &file_messages_deployment_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +792,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Assignment) GetReplica() string {
@@ -634,7 +854,7 @@ type AssignmentStatus struct {
 
 func (x *AssignmentStatus) Reset() {
 	*x = AssignmentStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +866,7 @@ func (x *AssignmentStatus) String() string {
 func (*AssignmentStatus) ProtoMessage() {}
 
 func (x *AssignmentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[3]
+	mi := &file_messages_deployment_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +879,7 @@ func (x *AssignmentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentStatus.ProtoReflect.Descriptor instead.
 func (*AssignmentStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AssignmentStatus) GetReplica() string {
@@ -732,7 +952,7 @@ type ReplicaNeed struct {
 
 func (x *ReplicaNeed) Reset() {
 	*x = ReplicaNeed{}
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +964,7 @@ func (x *ReplicaNeed) String() string {
 func (*ReplicaNeed) ProtoMessage() {}
 
 func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[4]
+	mi := &file_messages_deployment_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +977,7 @@ func (x *ReplicaNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaNeed.ProtoReflect.Descriptor instead.
 func (*ReplicaNeed) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicaNeed) GetWeights() uint64 {
@@ -811,7 +1031,7 @@ type PlacementRefused struct {
 
 func (x *PlacementRefused) Reset() {
 	*x = PlacementRefused{}
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +1043,7 @@ func (x *PlacementRefused) String() string {
 func (*PlacementRefused) ProtoMessage() {}
 
 func (x *PlacementRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[5]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +1056,7 @@ func (x *PlacementRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRefused.ProtoReflect.Descriptor instead.
 func (*PlacementRefused) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{5}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlacementRefused) GetName() string {
@@ -890,7 +1110,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1122,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1135,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Preemption) GetReplica() string {
@@ -982,7 +1202,7 @@ type PreemptionStatus struct {
 
 func (x *PreemptionStatus) Reset() {
 	*x = PreemptionStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1214,7 @@ func (x *PreemptionStatus) String() string {
 func (*PreemptionStatus) ProtoMessage() {}
 
 func (x *PreemptionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1227,7 @@ func (x *PreemptionStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionStatus.ProtoReflect.Descriptor instead.
 func (*PreemptionStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreemptionStatus) GetPreemption() *Preemption {
@@ -1063,7 +1283,7 @@ type PreemptionTime struct {
 
 func (x *PreemptionTime) Reset() {
 	*x = PreemptionTime{}
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1295,7 @@ func (x *PreemptionTime) String() string {
 func (*PreemptionTime) ProtoMessage() {}
 
 func (x *PreemptionTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1308,7 @@ func (x *PreemptionTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionTime.ProtoReflect.Descriptor instead.
 func (*PreemptionTime) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PreemptionTime) GetPhase() PreemptionPhase {
@@ -1117,7 +1337,7 @@ type FieldChange struct {
 
 func (x *FieldChange) Reset() {
 	*x = FieldChange{}
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1349,7 @@ func (x *FieldChange) String() string {
 func (*FieldChange) ProtoMessage() {}
 
 func (x *FieldChange) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[9]
+	mi := &file_messages_deployment_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1362,7 @@ func (x *FieldChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldChange.ProtoReflect.Descriptor instead.
 func (*FieldChange) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FieldChange) GetField() string {
@@ -1177,7 +1397,7 @@ type ApplyDeployment struct {
 
 func (x *ApplyDeployment) Reset() {
 	*x = ApplyDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1409,7 @@ func (x *ApplyDeployment) String() string {
 func (*ApplyDeployment) ProtoMessage() {}
 
 func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[10]
+	mi := &file_messages_deployment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1422,7 @@ func (x *ApplyDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyDeployment.ProtoReflect.Descriptor instead.
 func (*ApplyDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{10}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ApplyDeployment) GetSpec() *DeploymentSpec {
@@ -1229,7 +1449,7 @@ type RemoveDeployment struct {
 
 func (x *RemoveDeployment) Reset() {
 	*x = RemoveDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1461,7 @@ func (x *RemoveDeployment) String() string {
 func (*RemoveDeployment) ProtoMessage() {}
 
 func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[11]
+	mi := &file_messages_deployment_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1474,7 @@ func (x *RemoveDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveDeployment.ProtoReflect.Descriptor instead.
 func (*RemoveDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{11}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveDeployment) GetName() string {
@@ -1274,7 +1494,7 @@ type GetDeployment struct {
 
 func (x *GetDeployment) Reset() {
 	*x = GetDeployment{}
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1506,7 @@ func (x *GetDeployment) String() string {
 func (*GetDeployment) ProtoMessage() {}
 
 func (x *GetDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[12]
+	mi := &file_messages_deployment_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1519,7 @@ func (x *GetDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeployment.ProtoReflect.Descriptor instead.
 func (*GetDeployment) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{12}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetDeployment) GetName() string {
@@ -1340,7 +1560,7 @@ type DeploymentStatus struct {
 
 func (x *DeploymentStatus) Reset() {
 	*x = DeploymentStatus{}
-	mi := &file_messages_deployment_proto_msgTypes[13]
+	mi := &file_messages_deployment_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1572,7 @@ func (x *DeploymentStatus) String() string {
 func (*DeploymentStatus) ProtoMessage() {}
 
 func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[13]
+	mi := &file_messages_deployment_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1585,7 @@ func (x *DeploymentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentStatus.ProtoReflect.Descriptor instead.
 func (*DeploymentStatus) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{13}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeploymentStatus) GetSpec() *DeploymentSpec {
@@ -1521,7 +1741,7 @@ type Demand struct {
 
 func (x *Demand) Reset() {
 	*x = Demand{}
-	mi := &file_messages_deployment_proto_msgTypes[14]
+	mi := &file_messages_deployment_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1753,7 @@ func (x *Demand) String() string {
 func (*Demand) ProtoMessage() {}
 
 func (x *Demand) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[14]
+	mi := &file_messages_deployment_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1766,7 @@ func (x *Demand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demand.ProtoReflect.Descriptor instead.
 func (*Demand) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{14}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Demand) GetObserved() *durationpb.Duration {
@@ -1633,7 +1853,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_messages_deployment_proto_msgTypes[15]
+	mi := &file_messages_deployment_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1865,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[15]
+	mi := &file_messages_deployment_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1878,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{15}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Quantiles) GetCount() uint64 {
@@ -1714,7 +1934,7 @@ type WakeModel struct {
 
 func (x *WakeModel) Reset() {
 	*x = WakeModel{}
-	mi := &file_messages_deployment_proto_msgTypes[16]
+	mi := &file_messages_deployment_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1946,7 @@ func (x *WakeModel) String() string {
 func (*WakeModel) ProtoMessage() {}
 
 func (x *WakeModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[16]
+	mi := &file_messages_deployment_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1959,7 @@ func (x *WakeModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeModel.ProtoReflect.Descriptor instead.
 func (*WakeModel) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{16}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WakeModel) GetName() string {
@@ -1793,7 +2013,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[17]
+	mi := &file_messages_deployment_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +2025,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[17]
+	mi := &file_messages_deployment_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +2038,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{17}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{19}
 }
 
 type ListDeploymentsResult struct {
@@ -1830,7 +2050,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[18]
+	mi := &file_messages_deployment_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2062,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[18]
+	mi := &file_messages_deployment_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2075,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{18}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -1877,7 +2097,7 @@ type GetDeploymentSpec struct {
 
 func (x *GetDeploymentSpec) Reset() {
 	*x = GetDeploymentSpec{}
-	mi := &file_messages_deployment_proto_msgTypes[19]
+	mi := &file_messages_deployment_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2109,7 @@ func (x *GetDeploymentSpec) String() string {
 func (*GetDeploymentSpec) ProtoMessage() {}
 
 func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[19]
+	mi := &file_messages_deployment_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2122,7 @@ func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{19}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetDeploymentSpec) GetName() string {
@@ -1916,13 +2136,12 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xdc\n" +
-	"\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xe3\f\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
-	"\breplicas\x18\x03 \x01(\rH\x00R\breplicas\x88\x01\x01\x129\n" +
-	"\bpriority\x18\x04 \x01(\x0e2\x18.troupe.v1.PriorityClassH\x01R\bpriority\x88\x01\x01\x12(\n" +
+	"\breplicas\x18\x03 \x01(\rH\x00R\breplicas\x88\x01\x01\x12B\n" +
+	"\rdefault_class\x18\x04 \x01(\x0e2\x18.troupe.v1.PriorityClassH\x01R\fdefaultClass\x88\x01\x01\x12(\n" +
 	"\rmax_sequences\x18\x05 \x01(\rH\x02R\fmaxSequences\x88\x01\x01\x12$\n" +
 	"\vmax_waiting\x18\x06 \x01(\rH\x03R\n" +
 	"maxWaiting\x88\x01\x01\x12$\n" +
@@ -1948,13 +2167,18 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
 	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x127\n" +
 	"\vpreemptions\x18\x1d \x03(\v2\x15.troupe.v1.PreemptionR\vpreemptions\x12-\n" +
-	"\x06engine\x18\x1e \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\x128\n" +
+	"\x06engine\x18\x1e \x01(\v2\x15.troupe.v1.EngineSpecR\x06engine\x124\n" +
+	"\bpriority\x18\x1f \x01(\x0e2\x13.troupe.v1.PriorityH\rR\bpriority\x88\x01\x01\x12 \n" +
+	"\x03slo\x18  \x01(\v2\x0e.troupe.v1.SloR\x03slo\x12,\n" +
+	"\x0ftensor_parallel\x18! \x01(\rH\x0eR\x0etensorParallel\x88\x01\x01\x12\x1b\n" +
+	"\x06pinned\x18\" \x01(\bH\x0fR\x06pinned\x88\x01\x01\x12(\n" +
+	"\aheld_by\x18# \x01(\v2\x0f.troupe.v1.HoldR\x06heldBy\x128\n" +
 	"\vassignments\x18$ \x01(\v2\x16.troupe.v1.AssignmentsR\vassignments\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
-	"\t_replicasB\v\n" +
-	"\t_priorityB\x10\n" +
+	"\t_replicasB\x10\n" +
+	"\x0e_default_classB\x10\n" +
 	"\x0e_max_sequencesB\x0e\n" +
 	"\f_max_waitingB\x0e\n" +
 	"\f_step_tokensB\x0f\n" +
@@ -1966,7 +2190,18 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0e_adapter_pagesB\x0f\n" +
 	"\r_max_adaptersB\x13\n" +
 	"\x11_max_adapter_rankB\r\n" +
-	"\v_idle_after\"T\n" +
+	"\v_idle_afterB\v\n" +
+	"\t_priorityB\x12\n" +
+	"\x10_tensor_parallelB\t\n" +
+	"\a_pinned\"c\n" +
+	"\x03Slo\x12-\n" +
+	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04ttft\x12-\n" +
+	"\x04tpot\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04tpot\"\x8a\x01\n" +
+	"\x04Hold\x12\x10\n" +
+	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"T\n" +
 	"\vAssignments\x121\n" +
 	"\breplicas\x18\x01 \x03(\v2\x15.troupe.v1.AssignmentR\breplicas\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\"\xa2\x01\n" +
@@ -2081,7 +2316,13 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\xba\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*y\n" +
+	"\bPriority\x12\x18\n" +
+	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11PRIORITY_CRITICAL\x10\x01\x12\x11\n" +
+	"\rPRIORITY_HIGH\x10\x02\x12\x15\n" +
+	"\x11PRIORITY_STANDARD\x10\x03\x12\x12\n" +
+	"\x0ePRIORITY_BATCH\x10\x04*\xba\x01\n" +
 	"\x12AssignmentProgress\x12#\n" +
 	"\x1fASSIGNMENT_PROGRESS_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cASSIGNMENT_PROGRESS_ASSIGNED\x10\x01\x12 \n" +
@@ -2121,84 +2362,94 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 	return file_messages_deployment_proto_rawDescData
 }
 
-var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_messages_deployment_proto_goTypes = []any{
-	(AssignmentProgress)(0),       // 0: troupe.v1.AssignmentProgress
-	(PreemptionPhase)(0),          // 1: troupe.v1.PreemptionPhase
-	(DeploymentState)(0),          // 2: troupe.v1.DeploymentState
-	(*DeploymentSpec)(nil),        // 3: troupe.v1.DeploymentSpec
-	(*Assignments)(nil),           // 4: troupe.v1.Assignments
-	(*Assignment)(nil),            // 5: troupe.v1.Assignment
-	(*AssignmentStatus)(nil),      // 6: troupe.v1.AssignmentStatus
-	(*ReplicaNeed)(nil),           // 7: troupe.v1.ReplicaNeed
-	(*PlacementRefused)(nil),      // 8: troupe.v1.PlacementRefused
-	(*Preemption)(nil),            // 9: troupe.v1.Preemption
-	(*PreemptionStatus)(nil),      // 10: troupe.v1.PreemptionStatus
-	(*PreemptionTime)(nil),        // 11: troupe.v1.PreemptionTime
-	(*FieldChange)(nil),           // 12: troupe.v1.FieldChange
-	(*ApplyDeployment)(nil),       // 13: troupe.v1.ApplyDeployment
-	(*RemoveDeployment)(nil),      // 14: troupe.v1.RemoveDeployment
-	(*GetDeployment)(nil),         // 15: troupe.v1.GetDeployment
-	(*DeploymentStatus)(nil),      // 16: troupe.v1.DeploymentStatus
-	(*Demand)(nil),                // 17: troupe.v1.Demand
-	(*Quantiles)(nil),             // 18: troupe.v1.Quantiles
-	(*WakeModel)(nil),             // 19: troupe.v1.WakeModel
-	(*ListDeployments)(nil),       // 20: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 21: troupe.v1.ListDeploymentsResult
-	(*GetDeploymentSpec)(nil),     // 22: troupe.v1.GetDeploymentSpec
-	nil,                           // 23: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	(PriorityClass)(0),            // 24: troupe.v1.PriorityClass
-	(Level)(0),                    // 25: troupe.v1.Level
-	(*EngineSpec)(nil),            // 26: troupe.v1.EngineSpec
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Refused)(nil),               // 28: troupe.v1.Refused
-	(*DepartureCounts)(nil),       // 29: troupe.v1.DepartureCounts
+	(Priority)(0),                 // 0: troupe.v1.Priority
+	(AssignmentProgress)(0),       // 1: troupe.v1.AssignmentProgress
+	(PreemptionPhase)(0),          // 2: troupe.v1.PreemptionPhase
+	(DeploymentState)(0),          // 3: troupe.v1.DeploymentState
+	(*DeploymentSpec)(nil),        // 4: troupe.v1.DeploymentSpec
+	(*Slo)(nil),                   // 5: troupe.v1.Slo
+	(*Hold)(nil),                  // 6: troupe.v1.Hold
+	(*Assignments)(nil),           // 7: troupe.v1.Assignments
+	(*Assignment)(nil),            // 8: troupe.v1.Assignment
+	(*AssignmentStatus)(nil),      // 9: troupe.v1.AssignmentStatus
+	(*ReplicaNeed)(nil),           // 10: troupe.v1.ReplicaNeed
+	(*PlacementRefused)(nil),      // 11: troupe.v1.PlacementRefused
+	(*Preemption)(nil),            // 12: troupe.v1.Preemption
+	(*PreemptionStatus)(nil),      // 13: troupe.v1.PreemptionStatus
+	(*PreemptionTime)(nil),        // 14: troupe.v1.PreemptionTime
+	(*FieldChange)(nil),           // 15: troupe.v1.FieldChange
+	(*ApplyDeployment)(nil),       // 16: troupe.v1.ApplyDeployment
+	(*RemoveDeployment)(nil),      // 17: troupe.v1.RemoveDeployment
+	(*GetDeployment)(nil),         // 18: troupe.v1.GetDeployment
+	(*DeploymentStatus)(nil),      // 19: troupe.v1.DeploymentStatus
+	(*Demand)(nil),                // 20: troupe.v1.Demand
+	(*Quantiles)(nil),             // 21: troupe.v1.Quantiles
+	(*WakeModel)(nil),             // 22: troupe.v1.WakeModel
+	(*ListDeployments)(nil),       // 23: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 24: troupe.v1.ListDeploymentsResult
+	(*GetDeploymentSpec)(nil),     // 25: troupe.v1.GetDeploymentSpec
+	nil,                           // 26: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 27: troupe.v1.PriorityClass
+	(Level)(0),                    // 28: troupe.v1.Level
+	(*EngineSpec)(nil),            // 29: troupe.v1.EngineSpec
 	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*ReplicaStatus)(nil),         // 31: troupe.v1.ReplicaStatus
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*Refused)(nil),               // 32: troupe.v1.Refused
+	(*DepartureCounts)(nil),       // 33: troupe.v1.DepartureCounts
+	(*ReplicaStatus)(nil),         // 34: troupe.v1.ReplicaStatus
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	24, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	25, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
-	23, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	9,  // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
-	26, // 4: troupe.v1.DeploymentSpec.engine:type_name -> troupe.v1.EngineSpec
-	4,  // 5: troupe.v1.DeploymentSpec.assignments:type_name -> troupe.v1.Assignments
-	5,  // 6: troupe.v1.Assignments.replicas:type_name -> troupe.v1.Assignment
-	27, // 7: troupe.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	0,  // 8: troupe.v1.AssignmentStatus.progress:type_name -> troupe.v1.AssignmentProgress
-	27, // 9: troupe.v1.AssignmentStatus.since:type_name -> google.protobuf.Timestamp
-	27, // 10: troupe.v1.AssignmentStatus.at:type_name -> google.protobuf.Timestamp
-	28, // 11: troupe.v1.PlacementRefused.refused:type_name -> troupe.v1.Refused
-	27, // 12: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 13: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
-	1,  // 14: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
-	29, // 15: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
-	11, // 16: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
-	1,  // 17: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
-	30, // 18: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
-	3,  // 19: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	3,  // 20: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	2,  // 21: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	31, // 22: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	28, // 23: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	10, // 24: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
-	17, // 25: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
-	6,  // 26: troupe.v1.DeploymentStatus.assigned:type_name -> troupe.v1.AssignmentStatus
-	7,  // 27: troupe.v1.DeploymentStatus.need:type_name -> troupe.v1.ReplicaNeed
-	30, // 28: troupe.v1.DeploymentStatus.oldest_waiting:type_name -> google.protobuf.Duration
-	30, // 29: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
-	18, // 30: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
-	18, // 31: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
-	18, // 32: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
-	18, // 33: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
-	30, // 34: troupe.v1.WakeModel.oldest:type_name -> google.protobuf.Duration
-	25, // 35: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	27, // 0: troupe.v1.DeploymentSpec.default_class:type_name -> troupe.v1.PriorityClass
+	28, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	26, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	12, // 3: troupe.v1.DeploymentSpec.preemptions:type_name -> troupe.v1.Preemption
+	29, // 4: troupe.v1.DeploymentSpec.engine:type_name -> troupe.v1.EngineSpec
+	0,  // 5: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.Priority
+	5,  // 6: troupe.v1.DeploymentSpec.slo:type_name -> troupe.v1.Slo
+	6,  // 7: troupe.v1.DeploymentSpec.held_by:type_name -> troupe.v1.Hold
+	7,  // 8: troupe.v1.DeploymentSpec.assignments:type_name -> troupe.v1.Assignments
+	30, // 9: troupe.v1.Slo.ttft:type_name -> google.protobuf.Duration
+	30, // 10: troupe.v1.Slo.tpot:type_name -> google.protobuf.Duration
+	31, // 11: troupe.v1.Hold.at:type_name -> google.protobuf.Timestamp
+	31, // 12: troupe.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	8,  // 13: troupe.v1.Assignments.replicas:type_name -> troupe.v1.Assignment
+	31, // 14: troupe.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	1,  // 15: troupe.v1.AssignmentStatus.progress:type_name -> troupe.v1.AssignmentProgress
+	31, // 16: troupe.v1.AssignmentStatus.since:type_name -> google.protobuf.Timestamp
+	31, // 17: troupe.v1.AssignmentStatus.at:type_name -> google.protobuf.Timestamp
+	32, // 18: troupe.v1.PlacementRefused.refused:type_name -> troupe.v1.Refused
+	31, // 19: troupe.v1.Preemption.deadline:type_name -> google.protobuf.Timestamp
+	12, // 20: troupe.v1.PreemptionStatus.preemption:type_name -> troupe.v1.Preemption
+	2,  // 21: troupe.v1.PreemptionStatus.phase:type_name -> troupe.v1.PreemptionPhase
+	33, // 22: troupe.v1.PreemptionStatus.sequences:type_name -> troupe.v1.DepartureCounts
+	14, // 23: troupe.v1.PreemptionStatus.times:type_name -> troupe.v1.PreemptionTime
+	2,  // 24: troupe.v1.PreemptionTime.phase:type_name -> troupe.v1.PreemptionPhase
+	30, // 25: troupe.v1.PreemptionTime.time:type_name -> google.protobuf.Duration
+	4,  // 26: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	4,  // 27: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	3,  // 28: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	34, // 29: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	32, // 30: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	13, // 31: troupe.v1.DeploymentStatus.preemptions:type_name -> troupe.v1.PreemptionStatus
+	20, // 32: troupe.v1.DeploymentStatus.demand:type_name -> troupe.v1.Demand
+	9,  // 33: troupe.v1.DeploymentStatus.assigned:type_name -> troupe.v1.AssignmentStatus
+	10, // 34: troupe.v1.DeploymentStatus.need:type_name -> troupe.v1.ReplicaNeed
+	30, // 35: troupe.v1.DeploymentStatus.oldest_waiting:type_name -> google.protobuf.Duration
+	30, // 36: troupe.v1.Demand.observed:type_name -> google.protobuf.Duration
+	21, // 37: troupe.v1.Demand.ttft:type_name -> troupe.v1.Quantiles
+	21, // 38: troupe.v1.Demand.tpot:type_name -> troupe.v1.Quantiles
+	21, // 39: troupe.v1.Demand.prompt_tokens:type_name -> troupe.v1.Quantiles
+	21, // 40: troupe.v1.Demand.output_tokens:type_name -> troupe.v1.Quantiles
+	30, // 41: troupe.v1.WakeModel.oldest:type_name -> google.protobuf.Duration
+	28, // 42: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -2214,8 +2465,8 @@ func file_messages_deployment_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   21,
+			NumEnums:      4,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -49,7 +49,7 @@ func kjvSpec(replicas uint32) *messages.DeploymentSpec {
 		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)),
 		MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)),
 		BlockTokens: new(uint32(16)),
-		Priority:    messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Priority:    messages.Priority_PRIORITY_STANDARD.Enum(),
 	}
 }
 

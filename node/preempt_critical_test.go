@@ -12,7 +12,7 @@ import (
 // with force, and that its requests get a class of requests.
 func TestCriticalIsNotPreempted(t *testing.T) {
 	n := start(t, func(c *node.Config) {
-		c.Deployments[0].Priority = messages.PriorityClass_PRIORITY_CLASS_CRITICAL.Enum()
+		c.Deployments[0].Priority = messages.Priority_PRIORITY_CRITICAL.Enum()
 	})
 	conn := connect(t, n)
 	refused := refusalOf(t, request(t, conn, "troupe.v1.replicas.preempt", `{"name": "kjv-0", "force": true}`))

@@ -8,6 +8,7 @@ import (
 
 	"troupe/actors/hostcache"
 	"troupe/actors/model/replicaset"
+	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/control"
 	"troupe/engine/residency"
@@ -105,6 +106,13 @@ func (p *parts) composeBackend(context.Context) error {
 			NodeBackend: &backend.NodeControl{
 				Status: status, Registry: p.members, Drained: &p.drained, Store: p.store,
 				Availability: p.availability, Sessions: p.calls.Open, Actors: p.registry.Snapshot,
+			},
+			PlannerBackend: &backend.PlannerControl{
+				System: p.system, Store: p.store, Publish: p.publish,
+				Leader: func() (*messages.Member, bool) {
+					leader, _, known := p.members.Holder(planner.Role)
+					return leader, known
+				},
 			},
 		},
 	}

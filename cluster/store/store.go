@@ -5,6 +5,7 @@
 //   - `adapters.<model>/<name>`: adapters
 //   - `pins.<name>`: pinned prefixes
 //   - `secrets.prefixes`: the cluster secret
+//   - `settings.planner`: whether the planner is paused
 //   - `canaries.<revision>.<hash>`: records of canaries, which are observed and not desired
 //
 // Invariants: a watch delivers the last value of every key, also after the connection or the server

@@ -193,11 +193,12 @@ func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 	for value, want := range map[string]*messages.DeploymentSpec{
 		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,` +
 			`"max_waiting":9,"step_tokens":96,"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
-			Name: "m", Path: "/p", Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+			Name: "m", Path: "/p", Priority: messages.Priority_PRIORITY_BATCH.Enum(),
 			Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)),
 			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)),
 			BlockTokens: new(uint32(32)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
 			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)), IdleAfter: new(uint32(0)),
+			TensorParallel: new(uint32(1)), Pinned: new(false),
 		},
 		`{"name":"m","path":"/p","replicas":2}`: complete(2),
 		`{"name":"m","path":"/p"}`:              complete(1),

@@ -34,6 +34,12 @@ func TestReadsStoredValues(t *testing.T) {
 		if into == nil {
 			t.Fatalf("unknown kind of key %s", key)
 		}
+		if strings.HasPrefix(key, "deployments.") {
+			class := `"PRIORITY_CLASS_BATCH"`
+			if value = messages.MigrateDeployment(value); bytes.Contains(value, []byte(class)) {
+				t.Errorf("key %s is not migrated: %s", key, value)
+			}
+		}
 		if err := protojson.Unmarshal(value, into); err != nil { // unlike unmarshal, it reports unknown fields
 			t.Errorf("key %s: %v", key, err)
 		}
@@ -41,7 +47,7 @@ func TestReadsStoredValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := compact(t, again), compact(t, value); got != want {
+		if got, want := sorted(t, again), sorted(t, value); got != want {
 			t.Errorf("key %s was %s and is written as %s", key, want, got)
 		}
 		into.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -53,11 +59,46 @@ func TestReadsStoredValues(t *testing.T) {
 	}
 }
 
-func compact(t *testing.T, value []byte) string {
+// sorted returns an object with its fields in the order of their names.
+func sorted(t *testing.T, value []byte) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := json.Compact(&b, value); err != nil {
+	var fields map[string]any
+	if err := json.Unmarshal(value, &fields); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestMigratesClasses checks that a class that was stored as the priority is read as the priority, and
+// that its requests and replicas keep their class.
+func TestMigratesClasses(t *testing.T) {
+	for stored, want := range map[string]struct {
+		priority          messages.Priority
+		requests, devices string
+	}{
+		"PRIORITY_CLASS_CRITICAL": {messages.Priority_PRIORITY_CRITICAL,
+			"PRIORITY_CLASS_INTERACTIVE", "PRIORITY_CLASS_CRITICAL"},
+		"PRIORITY_CLASS_INTERACTIVE": {messages.Priority_PRIORITY_HIGH,
+			"PRIORITY_CLASS_INTERACTIVE", "PRIORITY_CLASS_INTERACTIVE"},
+		"PRIORITY_CLASS_STANDARD": {messages.Priority_PRIORITY_STANDARD,
+			"PRIORITY_CLASS_STANDARD", "PRIORITY_CLASS_STANDARD"},
+		"PRIORITY_CLASS_BATCH": {messages.Priority_PRIORITY_BATCH,
+			"PRIORITY_CLASS_BATCH", "PRIORITY_CLASS_BATCH"},
+		"PRIORITY_HIGH": {messages.Priority_PRIORITY_HIGH,
+			"PRIORITY_CLASS_INTERACTIVE", "PRIORITY_CLASS_INTERACTIVE"},
+	} {
+		spec := &messages.DeploymentSpec{}
+		if err := unmarshal([]byte(`{"name": "a", "priority": "`+stored+`"}`), spec); err != nil {
+			t.Errorf("%s: %v", stored, err)
+		}
+		if spec.GetPriority() != want.priority || spec.RequestClass().String() != want.requests ||
+			spec.ReplicaClass().String() != want.devices {
+			t.Errorf("%s: priority %s, requests %s, replicas %s", stored, spec.GetPriority(), spec.RequestClass(),
+				spec.ReplicaClass())
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
 )
 
 func encode(m proto.Message) ([]byte, error) {
@@ -35,7 +37,12 @@ func decodeEntry(e jetstream.KeyValueEntry, into proto.Message) error {
 	return nil
 }
 
+// unmarshal decodes a stored value, also one of a version whose deployments had a class in the field
+// priority.
 func unmarshal(value []byte, into proto.Message) error {
+	if _, ok := into.(*messages.DeploymentSpec); ok {
+		value = messages.MigrateDeployment(value)
+	}
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(value, into)
 }
 

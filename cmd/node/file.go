@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/goccy/go-yaml"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/messages"
 )
@@ -41,7 +43,7 @@ type Deployment struct {
 	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
 	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
 	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
-	Priority     string  `yaml:"priority" validate:"omitempty,oneof=batch standard interactive critical"`
+	Priority     string  `yaml:"priority" validate:"omitempty,oneof=critical high standard batch interactive"`
 	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
 	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
 	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
@@ -50,7 +52,31 @@ type Deployment struct {
 	AdapterPages *uint32 `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
 	MaxAdapters  *uint32 `yaml:"max_adapters" validate:"omitempty,max=4096"`
 	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
+	Class        string  `yaml:"default_class" validate:"omitempty,oneof=batch standard interactive"`
+	Parallel     *uint32 `yaml:"tensor_parallel"`
+	Pinned       *bool   `yaml:"pinned"`
+	SLO          *SLO    `yaml:"slo"`
 	Engine       *Engine `yaml:"engine"`
+}
+
+// SLO has the fields of messages.Slo, as durations such as 200ms.
+type SLO struct {
+	TTFT string `yaml:"ttft" validate:"omitempty,duration"`
+	TPOT string `yaml:"tpot" validate:"omitempty,duration"`
+}
+
+// message returns the SLO as a message.
+func (s SLO) message() *messages.Slo {
+	times := &messages.Slo{}
+	for _, f := range []struct {
+		text string
+		into **durationpb.Duration
+	}{{s.TTFT, &times.Ttft}, {s.TPOT, &times.Tpot}} {
+		if d, err := time.ParseDuration(f.text); err == nil { // it is validated; empty: absent
+			*f.into = durationpb.New(d)
+		}
+	}
+	return times
 }
 
 // Engine has the fields of messages.EngineSpec.
@@ -101,15 +127,32 @@ func (f file) specs() []*messages.DeploymentSpec {
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
+			TensorParallel: d.Parallel, Pinned: d.Pinned,
 		}
 		if d.Engine != nil {
 			specs[i].Engine = &messages.EngineSpec{Kind: d.Engine.Kind, Without: d.Engine.Without}
 		}
-		if class, ok := priorities[d.Priority]; ok {
-			specs[i].Priority = class.Enum()
+		if d.SLO != nil {
+			specs[i].Slo = d.SLO.message()
+		}
+		if class, ok := messages.PriorityClassByName(d.Class); ok {
+			specs[i].DefaultClass = class.Enum()
+		}
+		if priority, ok := messages.PriorityByName(d.Priority); ok {
+			specs[i].Priority = priority.Enum()
 		}
 	}
 	return specs
+}
+
+// byClass returns the deployments whose priority is the class interactive, as earlier versions had it.
+func (f file) byClass() (names []string) {
+	for _, d := range f.Deployments {
+		if d.Priority == "interactive" {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // adapters returns the adapters as messages.
@@ -126,13 +169,6 @@ func (f file) adapters() []*messages.RegisterAdapterRequest {
 		}
 	}
 	return all
-}
-
-var priorities = map[string]messages.PriorityClass{
-	"batch":       messages.PriorityClass_PRIORITY_CLASS_BATCH,
-	"standard":    messages.PriorityClass_PRIORITY_CLASS_STANDARD,
-	"interactive": messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
-	"critical":    messages.PriorityClass_PRIORITY_CLASS_CRITICAL,
 }
 
 // absolute resolves a relative path against base.

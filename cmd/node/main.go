@@ -43,6 +43,7 @@ type commands struct {
 	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
 	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
 
+	Plan      planCommand      `cmd:"" group:"plan" help:"Show what the planner would do now, and why."`
 	Record    recordCommand    `cmd:"" group:"plan" help:"Record a cluster: requests, decisions and events."`
 	Report    reportCommand    `cmd:"" group:"plan" help:"Report the devices that models use and waste."`
 	Calibrate calibrateCommand `cmd:"" group:"plan" help:"Measure what models cost on the devices of this machine."`

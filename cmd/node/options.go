@@ -120,6 +120,7 @@ type settings struct {
 	given        Options // set by flag, environment or file; a default may move to a free port or folder
 	Deployments  []*messages.DeploymentSpec
 	Adapters     []*messages.RegisterAdapterRequest
+	byClass      []string     // deployments of the file whose priority is a class of requests
 	config       string       // path of the file; empty if none
 	notes        []string     // for the banner: where the node deviates from a default
 	httpListener net.Listener // for HTTP; set if this process picked the port
@@ -133,7 +134,7 @@ func mergeSources(flags Options, path string) (settings, error) {
 	file, err := readFile(path)
 	s := settings{
 		config: path, given: flags.withDefaults(file.Options),
-		Deployments: file.specs(), Adapters: file.adapters(),
+		Deployments: file.specs(), Adapters: file.adapters(), byClass: file.byClass(),
 	}
 	if err == nil {
 		err = file.checkAdapters(path, s.given.Join != "" || s.given.NATSRoutes != "")

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/control"
 	"troupe/messages"
@@ -173,15 +175,22 @@ deployments:
     adapter_pages: 8
     max_adapters: 9
     max_adapter_rank: 10
+    default_class: batch
+    slo: {ttft: 200ms, tpot: 1s}
+    tensor_parallel: 1
+    pinned: true
 `))
 	want := []*messages.DeploymentSpec{{
 		Name: "m", Path: folder,
 		Replicas: new(uint32(2)), MinReplicas: new(uint32(0)), MaxReplicas: new(uint32(8)),
 		IdleAfter:    new(uint32(11)),
-		Priority:     messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
+		Priority:     messages.Priority_PRIORITY_HIGH.Enum(),
 		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
 		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),
 		AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
+		DefaultClass: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(), TensorParallel: new(uint32(1)),
+		Slo:    &messages.Slo{Ttft: durationpb.New(200 * time.Millisecond), Tpot: durationpb.New(time.Second)},
+		Pinned: new(true),
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -190,8 +199,8 @@ deployments:
 		t.Errorf("data %s, want %s", s.Data, want)
 	}
 	// applied, weights_digest, revision_digest, deploy, asked_revision, drop_weights, level, replica_levels,
-	// preemptions
-	const notInFiles = 9
+	// preemptions, assignments, held_by
+	const notInFiles = 11
 	known := want[0].ProtoReflect().Descriptor().Fields().Len() - notInFiles
 	if fields := reflect.TypeFor[Deployment]().NumField(); fields != known {
 		t.Errorf("the file has %d fields of a deployment, the message %d", fields, known)
@@ -222,8 +231,8 @@ func TestConfigLimitsMatchControlAPI(t *testing.T) {
 	check := newChecker(folder)
 	numbers := reflect.TypeFor[Deployment]()
 	for i := range numbers.NumField() {
-		if numbers.Field(i).Type != reflect.TypeFor[*uint32]() {
-			continue
+		if numbers.Field(i).Type != reflect.TypeFor[*uint32]() || numbers.Field(i).Name == "Parallel" {
+			continue // what a backend can divide is the control API's matter
 		}
 		for shift := range 32 {
 			for _, n := range []uint32{1<<shift - 1, 1 << shift, 1<<shift + 1, 1000, 1001} {

@@ -19,3 +19,17 @@ func TestUnusedOptionIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestClassAsPriorityIsNamed checks that a node says what the class of requests means as a priority.
+func TestClassAsPriorityIsNamed(t *testing.T) {
+	folder := t.TempDir()
+	writeFile(t, folder, "config.json", "{}")
+	for priority, named := range map[string]bool{"interactive": true, "high": false, "batch": false} {
+		path := writeFile(t, folder, "node.yaml", "deployments:\n  - {name: m, path: ., priority: "+priority+"}\n")
+		var out bytes.Buffer
+		resolved(t, "--config", path).logUnused(zerolog.New(&out))
+		if got := strings.Contains(out.String(), "using priority high"); got != named {
+			t.Errorf("%s: %q", priority, out.String())
+		}
+	}
+}

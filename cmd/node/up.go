@@ -52,7 +52,9 @@ A file:
       path: ../models/kjv-2m                   relative to this file
       replicas: 2                              min_replicas and max_replicas bound what the planner may set
       idle_after: 300                          with min_replicas 0: seconds without a request until it sleeps
-      priority: standard                       batch, standard or interactive
+      priority: standard                       who gets devices first: critical, high, standard or batch
+      slo: {ttft: 500ms, tpot: 50ms}           P99 that the planner aims at; absent: that of the priority
+      pinned: false                            true: its replicas stay where they are
       max_sequences: 64                        running sequences per replica
       max_waiting: 1024                        queued sequences per replica; beyond that, status 429
   adapters:
@@ -97,12 +99,17 @@ func (u upCommand) Run(c console) error {
 	return drainNode(node, graceAfter(context.Cause(ctx), s.drainGrace()), s.drainTimeout())
 }
 
-// logUnused logs the options that have no effect any longer.
+// logUnused logs the options that have no effect any longer, or another one than they say.
 func (s settings) logUnused(log zerolog.Logger) {
 	if s.AdapterDRAM != "" {
 		log.Warn().Str("option", "adapter_dram").Str("value", s.AdapterDRAM).
 			Str("remedy", "remove it; --weights-dram sets the host memory for weights and adapters of the whole node").
 			Msg("option has no effect: the replicas of a node share copies of adapters in the host cache")
+	}
+	for _, model := range s.byClass {
+		log.Warn().Str("model", model).Str("priority", "interactive").
+			Str("remedy", "set priority to high, and default_class to interactive").
+			Msg("priority is the class of requests that earlier versions had there; using priority high")
 	}
 }
 

@@ -34,6 +34,9 @@ func (k Kind) Capabilities() Set {
 	return All
 }
 
+// MaxDevices returns the largest number of devices among which backends of the kind divide a replica.
+func (k Kind) MaxDevices() int { return 1 }
+
 // Spec is what a deployment says about the backends of its replicas.
 type Spec struct {
 	Kind    Kind

@@ -2,11 +2,16 @@ package schedule
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
 // Options are the figures of a plan. A zero field has its default.
 type Options struct {
+	Policy        string        // how many replicas models want: one of Policies; default "slo"
+	Placement     string        // how devices are compared: one of Placements; default "scored"
 	Window        time.Duration // over which demand is measured; default 60 s
 	RecentWindow  time.Duration // over which a spike is seen; default 5 s
 	SpikeFactor   float64       // a spike is more than this times the usual rate; default 2
@@ -29,11 +34,47 @@ type Options struct {
 	StartLoads     float64       // but not within this times the expected load; default 4
 	Backoff        time.Duration // first time without another attempt after a failed one; doubles; default 10 s
 	MaxBackoff     time.Duration // default 10 minutes
+	LeaveTimeout   time.Duration // how long the sequences of a replica that leaves may take; default 30 s
+	SettleFor      time.Duration // how long a model must not have changed before a replica moves; default 10 s
+	MoveBackoff    time.Duration // without another move of a model after one that failed; default 5 minutes
+	// SoonWithin is how long requests wait for a node that is away, a silent device, or the end of a backoff;
+	// default 30 s.
+	SoonWithin time.Duration
+}
+
+// Policies returns the names of the policies, the default first.
+func Policies() []string { return []string{"slo", "threshold", "static"} }
+
+// Placements returns the names of the ways to compare devices, the default first: by the preferences in
+// doc.go, or the device with the least utilization and then the fewest replicas.
+func Placements() []string { return []string{"scored", "least-loaded"} }
+
+// Check returns an error if a name is unknown. Make uses the default for it.
+func (o Options) Check() error {
+	for _, n := range []struct {
+		what, name string
+		names      []string
+	}{{"policy", o.Policy, Policies()}, {"placement", o.Placement, Placements()}} {
+		if n.name != "" && !slices.Contains(n.names, n.name) {
+			return fmt.Errorf("unknown %s %q; use one of %s", n.what, n.name, strings.Join(n.names, ", "))
+		}
+	}
+	return nil
+}
+
+// known returns a name if it is one of the names, and otherwise the first one.
+func known(name string, names []string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return names[0]
 }
 
 // withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	return Options{
+		Policy:         known(o.Policy, Policies()),
+		Placement:      known(o.Placement, Placements()),
 		Window:         cmp.Or(o.Window, time.Minute),
 		RecentWindow:   cmp.Or(o.RecentWindow, 5*time.Second),
 		SpikeFactor:    cmp.Or(o.SpikeFactor, 2),
@@ -55,5 +96,9 @@ func (o Options) withDefaults() Options {
 		StartLoads:     cmp.Or(o.StartLoads, 4),
 		Backoff:        cmp.Or(o.Backoff, 10*time.Second),
 		MaxBackoff:     cmp.Or(o.MaxBackoff, 10*time.Minute),
+		LeaveTimeout:   cmp.Or(o.LeaveTimeout, 30*time.Second),
+		SettleFor:      cmp.Or(o.SettleFor, 10*time.Second),
+		MoveBackoff:    cmp.Or(o.MoveBackoff, 5*time.Minute),
+		SoonWithin:     cmp.Or(o.SoonWithin, 30*time.Second),
 	}
 }

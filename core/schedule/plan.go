@@ -11,21 +11,32 @@ import (
 
 // Plan is what is to run where.
 type Plan struct {
+	Wants       []Wanted     // what the policy wants for each model, by name
 	Assignments []Assignment // all replicas that are to be there, by name
 	Departures  []Departure  // replicas that are there and are to leave, by name
 	Unmet       []Unmet      // what models want and do not get, by priority
-	Memory      Memory       // for the next plan
+	// Order has the models that change, in the order in which the changes are applied: a model whose replicas
+	// leave for another one comes before that one.
+	Order  []string
+	Memory Memory // for the next plan
+}
+
+// Wanted is what the policy wants for a model.
+type Wanted struct {
+	Model string
+	Want
 }
 
 // Assignment is a replica that is to be there.
 type Assignment struct {
-	Replica string
-	Model   string
-	Devices []string
-	New     bool     // decided by this plan
-	Urgency Urgency  // of a new one
-	Why     string   // of a new one
-	After   []string // replicas whose memory it needs: it starts when they have left
+	Replica  string
+	Model    string
+	Devices  []string
+	New      bool     // decided by this plan
+	Replaces string   // the replica for which a new one is a substitute; empty: none
+	Urgency  Urgency  // of a new one
+	Why      string   // of a new one
+	After    []string // replicas whose memory it needs: it starts when they have left
 }
 
 // Departure is a replica that is to leave.
@@ -33,6 +44,7 @@ type Departure struct {
 	Replica string
 	Model   string
 	For     string // the model that needs its place; empty: none
+	Surplus bool   // its model wants fewer replicas
 	Why     string
 }
 
@@ -41,14 +53,38 @@ type Unmet struct {
 	Model   string
 	Missing int
 	Urgency Urgency
-	Why     string
+	Why     string // what the model wants, and what speaks against the devices
+	// Later is set if there may be room soon, so that requests wait: replicas of the model start, a device
+	// is silent, a node restarts, a backoff ends, or a replica may leave.
+	Later    bool
+	Failure  string    // of the last start that failed, if one did lately
+	Shortage *Shortage // nil: no device lacks only memory
+	Detail   string    // for clients and operators: the object and the remedy
+}
+
+// Shortage is the memory that the closest device lacks, in bytes.
+type Shortage struct {
+	Device                      string
+	Missing                     int64
+	Bytes, Used, Total, Reserve int64 // as hbm.Overload has them
+	Evictable                   int64 // of weights that no replica uses; they are not in Used
+	Room                        *Room // nil: no models would make room by leaving
+}
+
+// Room is how an operator makes room on a device.
+type Room struct {
+	Device string
+	Leave  []Holder
 }
 
 // phases are the steps of a plan with the urgencies that each serves.
 var phases = [...][]Urgency{{Minimum}, {Wake, Missed}, {Headroom}, {Fill}}
 
 // Make returns the plan for a snapshot.
-func Make(s Snapshot) Plan {
+func Make(s Snapshot) Plan { return planned(s).plan() }
+
+// planned returns the pool of a snapshot with the decisions of a plan.
+func planned(s Snapshot) *world {
 	w := newWorld(check(s))
 	for _, m := range w.models {
 		w.decide(m)
@@ -60,7 +96,7 @@ func Make(s Snapshot) Plan {
 	for p := range phases {
 		w.phase(p)
 	}
-	return w.plan()
+	return w
 }
 
 // decide asks the policy how many replicas a model wants.
@@ -206,12 +242,16 @@ func (w *world) refuse(m *model, u Urgency, missing int) {
 	if u == Wake && m.WakeWait > 0 && !w.waitedLong(m) {
 		why += fmt.Sprintf("; requests are gathered for up to %s", m.WakeWait)
 	}
-	w.unmet = append(w.unmet, Unmet{m.Name, missing, u, why})
+	w.unmet = append(w.unmet, Unmet{Model: m.Name, Missing: missing, Urgency: u, Why: why})
 }
 
 // plan returns the result.
 func (w *world) plan() Plan {
 	p := Plan{Unmet: w.unmet, Memory: w.memory}
+	for _, m := range w.models {
+		p.Wants = append(p.Wants, Wanted{m.Name, m.want})
+	}
+	slices.SortFunc(p.Wants, func(a, b Wanted) int { return cmp.Compare(a.Model, b.Model) })
 	seen := make(map[*replica]bool)
 	add := func(r *replica) {
 		if seen[r] {
@@ -219,7 +259,7 @@ func (w *world) plan() Plan {
 		}
 		seen[r] = true
 		if r.leaves {
-			p.Departures = append(p.Departures, Departure{r.Name, r.Placed.Model, r.cause, r.why})
+			p.Departures = append(p.Departures, Departure{Replica: r.Name, Model: r.Placed.Model, For: r.cause, Why: r.why})
 			return
 		}
 		a := Assignment{Replica: r.Name, Model: r.Placed.Model, Devices: r.Devices, New: r.started}

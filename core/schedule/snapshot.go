@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"troupe/core/backend"
 	"troupe/core/hbm"
 )
 
@@ -12,22 +13,40 @@ type Snapshot struct {
 	Devices  []Device
 	Models   []Model
 	Replicas []Placed
+	Reserved []string // names that no new replica gets: of replicas that may come back
+	Away     []Away
 	Memory   Memory // of the plan before
 	Options  Options
+}
+
+// Away is a node that has left or was lost, and is not back.
+type Away struct {
+	Node  string
+	Since time.Time
 }
 
 // Device is a device of the pool.
 type Device struct {
 	Name        string // "node-a/gpu-0", unique
 	Node        string
-	Island      string // devices of a node with the same island have direct links; may be empty
-	Memory      int64  // bytes
+	Island      string       // devices of a node with the same island have direct links; may be empty
+	Engine      backend.Kind // of the engines that it runs
+	Memory      int64        // bytes
+	Other       int64        // bytes of replicas that are not in the snapshot
 	KVReserve   float64
-	Draining    bool     // the device or its node drains: replicas leave when substitutes serve
-	Failed      bool     // quarantined or lost: its replicas do not count
-	Weights     []string // models whose weights are on the device
-	Images      []string // models whose weights are in the host memory of its node
-	Utilization float64  // share of its time and roofline in use; negative: unknown
+	Draining    bool // the device or its node drains: replicas leave when substitutes serve
+	Quarantined bool // likewise, since it failed a test
+	Failed      bool // it is lost: its replicas do not count
+	// Silent devices do not answer. They get no new replicas, and those that are there stay.
+	Silent      bool
+	SilentSince time.Time // zero: unknown
+	Leaving     bool      // its node leaves, and may come back
+	Weights     []string  // models whose weights are on the device
+	Unused      int64     // bytes of the weights on the device that no replica uses; they can be evicted
+	Images      []string  // models whose weights are in the host memory of its node
+	DiskImages  []string  // models with an image of the weights on a disk of its node
+	Folders     []string  // models whose files are on its node
+	Utilization float64   // share of its time and roofline in use; negative: unknown
 }
 
 // Priority is the priority of a deployment.
@@ -61,7 +80,10 @@ type Model struct {
 	Priority Priority
 	SLO      SLO
 	Min, Max int // replicas; Max 0: stopped by an operator
-	Group    int // devices of a replica, which hold equal parts of it; 0 is 1
+	Replicas int // wanted while an operator holds the model, or by the policy "static"
+	Engine   backend.Kind
+	Sized    bool // Weights and Need are known; else no replica starts, or leaves for less load
+	Group    int  // devices of a replica, which hold equal parts of it; 0 is 1
 	// Weights is the part of its weights, and Need the other memory, of a replica on each of its devices,
 	// in bytes. Replicas on one device share the weights. Need.Fixed is without them.
 	Weights int64
@@ -73,7 +95,7 @@ type Model struct {
 	// gathered meanwhile. Negative: as long as they want.
 	WakeWait time.Duration
 	Pinned   bool      // its replicas stay where they are
-	HeldBy   string    // the operator whose command holds the model as it is; empty: none
+	HeldBy   string    // the operator whose command holds the model at Replicas; empty: none
 	HeldTill time.Time // zero: until it is released
 	Demand   Demand
 }
@@ -123,13 +145,20 @@ func (p Progress) String() string {
 	return [...]string{"assigned", "starting", "serving", "leaving"}[p]
 }
 
-// Placed is a replica that is on devices, or is assigned to them.
+// Placed is a replica that is on devices, or is assigned to them. One that is no longer assigned is Leaving
+// until it has freed its memory.
 type Placed struct {
 	Name     string
 	Model    string
 	Devices  []string
 	Progress Progress
 	Since    time.Time // of the progress
-	Failure  string    // why its start failed; empty: it did not
+	After    []string  // replicas whose memory it needs, as assigned
+	Failure  string    // why its start failed, or why it ended; empty: neither
+	Outdated bool      // it has other files or settings than the deployment wants
 	Streams  int
+	// Weights are the bytes on each device that it does not share with other replicas of its model, since it
+	// has other files. Need is its other memory on each device. Zero: as the model says.
+	Weights int64
+	Need    hbm.Need
 }

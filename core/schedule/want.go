@@ -116,7 +116,7 @@ func (v view) tooFew() (n int, why string) {
 			ratio, what = r, fmt.Sprintf("P99 of %s is %s, and the SLO %s", t.name, t.p99, t.most)
 		}
 	}
-	spike := d.Rate > 0 && d.Recent > o.SpikeFactor*d.Rate && d.Recent*o.RecentWindow.Seconds() >= o.SpikeArrivals
+	spike := d.Spikes(o)
 	if d.Capacity > 0 && d.Rate >= 0 {
 		rate := d.Rate
 		if spike {

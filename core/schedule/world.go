@@ -99,11 +99,6 @@ func newWorld(s Snapshot) *world {
 // judge decides whether a replica that is there counts.
 func (w *world) judge(r *replica) {
 	m := r.model
-	expected := time.Duration(0)
-	if m != nil {
-		expected = max(m.Loads.Device, m.Loads.Host, m.Loads.Disk)
-	}
-	limit := max(w.options.StartTimeout, time.Duration(w.options.StartLoads*float64(expected)))
 	switch {
 	case m == nil:
 		r.leave("its deployment was deleted", "")
@@ -116,7 +111,7 @@ func (w *world) judge(r *replica) {
 	case r.Failure != "":
 		w.memory.failed(w.options, w.at, m.Name, r.Devices, r.Failure)
 		r.leave("it did not start: "+r.Failure, "")
-	case r.Progress < Up && w.at.Sub(r.Since) > limit:
+	case r.Progress < Up && w.at.Sub(r.Since) > w.startLimit(m):
 		why := fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second))
 		w.memory.failed(w.options, w.at, m.Name, r.Devices, why)
 		r.leave(why, "")
@@ -128,6 +123,12 @@ func (w *world) judge(r *replica) {
 		}
 		m.replicas = append(m.replicas, r)
 	}
+}
+
+// startLimit returns how long a start of a model may take.
+func (w *world) startLimit(m *model) time.Duration {
+	expected := max(m.Loads.Device, m.Loads.Host, m.Loads.Disk)
+	return max(w.options.StartTimeout, time.Duration(w.options.StartLoads*float64(expected)))
 }
 
 // leave makes a replica leave, for a model that needs its place if there is one.

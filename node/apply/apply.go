@@ -77,8 +77,12 @@ func (c Configuration) apply(ctx context.Context, given *messages.DeploymentSpec
 	if spec.Applied, err = appliedDigest(given); err != nil {
 		return err
 	}
+	former, err := formerDigest(given)
+	if err != nil {
+		return err
+	}
 	replace := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-		if stored != nil && stored.GetApplied() == spec.GetApplied() {
+		if applied := stored.GetApplied(); stored != nil && (applied == spec.GetApplied() || applied == former) {
 			return nil, errApplied
 		}
 		if err := c.Roots.Check(spec.GetPath()); err != nil {
@@ -88,6 +92,7 @@ func (c Configuration) apply(ctx context.Context, given *messages.DeploymentSpec
 			return nil, err
 		}
 		next := proto.CloneOf(spec)
+		next.Assignments = stored.GetAssignments() // only the planner changes what runs where
 		c.Models.Revise(next, stored)
 		return next, nil
 	}
@@ -153,6 +158,16 @@ func (c Configuration) applyAdapter(ctx context.Context, given *messages.Registe
 	}
 	_, err = c.Registry.Register(ctx, req, applied)
 	return err
+}
+
+// formerDigest returns the digest that a version without priorities has given the same entry: there, the
+// priority was a class.
+func formerDigest(given *messages.DeploymentSpec) (string, error) {
+	former := proto.CloneOf(given)
+	if former.Priority != nil && former.DefaultClass == nil {
+		former.DefaultClass, former.Priority = former.GetPriority().FormerClass().Enum(), nil
+	}
+	return appliedDigest(former)
 }
 
 // appliedDigest returns the digest of a request as given. It leaves out defaults, which may change

@@ -87,3 +87,27 @@ func TestApply(t *testing.T) {
 		t.Errorf("a new adapter that cannot be read: %v", err)
 	}
 }
+
+// TestApplyAfterUpgrade checks that an entry that a version without priorities applied is not applied again,
+// which would undo what operators changed since.
+func TestApplyAfterUpgrade(t *testing.T) {
+	before := &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(),
+		DefaultClass: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum()} // the field that was the priority
+	applied, err := appliedDigest(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := &stored{model: &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(), Applied: applied}}
+	given := &messages.DeploymentSpec{Name: "kjv", Path: testkit.Model(),
+		Priority: messages.Priority_PRIORITY_HIGH.Enum()}
+	c := Configuration{Deployments: []*messages.DeploymentSpec{given}, Models: stored, Log: zerolog.Nop()}
+	if err := c.ApplyDeployments(t.Context()); err != nil || stored.writes != 0 {
+		t.Errorf("%d writes, %v", stored.writes, err)
+	}
+	stored.model.Assignments = &messages.Assignments{Term: 7}
+	given.Pinned = new(true)
+	if err := c.ApplyDeployments(t.Context()); err != nil || stored.writes != 1 ||
+		stored.model.GetAssignments().GetTerm() != 7 || !stored.model.GetPinned() {
+		t.Errorf("%d writes of %v, %v", stored.writes, stored.model, err)
+	}
+}

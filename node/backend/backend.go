@@ -11,6 +11,7 @@ type Backend struct {
 	control.KVBackend
 	control.KeyBackend
 	control.NodeBackend
+	control.PlannerBackend
 }
 
 var (
@@ -22,4 +23,5 @@ var (
 	_ control.KVBackend         = (*KVControl)(nil)
 	_ control.KeyBackend        = (*KeyControl)(nil)
 	_ control.NodeBackend       = (*NodeControl)(nil)
+	_ control.PlannerBackend    = (*PlannerControl)(nil)
 )

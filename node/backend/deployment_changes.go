@@ -40,6 +40,7 @@ func (d *DeploymentControl) WakeAtRevision(ctx context.Context, name string, rev
 			stored.Preemptions = nil
 		}
 		stored.Replicas, stored.Level, stored.ReplicaLevels = new(replicas), level, nil
+		stored.EndHold()
 		after = stored
 	})
 	if err == nil {

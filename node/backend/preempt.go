@@ -26,9 +26,9 @@ func (r *ReplicaControl) Preempt(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	id := rt.ID()
+	id, hold := rt.ID(), control.HoldBy(ctx, "replicas.preempt", req.GetHold(), rt.Now())
 	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-		return control.Preempt(stored, found, req, id, rt.Now())
+		return control.Preempt(stored, found, req, id, hold, rt.Now())
 	}
 	_, err = r.Update(ctx, found.GetModel(), 0, change)
 	if err != nil {

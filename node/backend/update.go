@@ -81,7 +81,7 @@ func (d *DeploymentControl) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {
 		switch c.GetField() {
-		case "replicas", "min_replicas", "max_replicas", "drop_weights", "preemptions":
+		case "replicas", "min_replicas", "max_replicas", "drop_weights", "preemptions", "held_by":
 		default:
 			kind = "model.deployed"
 		}

@@ -13,6 +13,7 @@ const (
 	Tiers       = Node + "/tiers"
 	Usage       = Node + "/usage"
 	HostCache   = Node + "/hostcache"
+	Planner     = Node + "/planner"
 )
 
 // GPUName returns the name of the GPU with an index.

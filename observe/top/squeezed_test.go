@@ -34,3 +34,17 @@ func TestReasonNamesSqueezedReplicas(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonNamesHold checks that a deployment's reason names the command that holds it, and its author.
+func TestReasonNamesHold(t *testing.T) {
+	for want, spec := range map[string]*messages.DeploymentSpec{
+		"no room": {},
+		"no room; held by models.scale by ops": {
+			HeldBy: &messages.Hold{Who: "ops", What: "models.scale"}},
+		"no room; held by a level that an operator set": {Level: messages.Level_LEVEL_STANDBY},
+	} {
+		if got := reason(&messages.DeploymentStatus{Spec: spec, Detail: "no room"}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

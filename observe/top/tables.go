@@ -208,7 +208,7 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
-// reason returns why a deployment is not ready, and which of its replicas are faulty or squeezed.
+// reason returns why a deployment is not ready, which of its replicas are faulty or squeezed, and what holds it.
 func reason(d *messages.DeploymentStatus) string {
 	var faulty []string
 	for _, r := range d.GetReplicas() {
@@ -216,8 +216,16 @@ func reason(d *messages.DeploymentStatus) string {
 			faulty = append(faulty, r.GetName()+": "+f.GetDetail())
 		}
 	}
-	parts := []string{d.GetDetail(), first(faulty, "faulty"), first(d.GetSqueezed(), "squeezed")}
+	parts := []string{d.GetDetail(), first(faulty, "faulty"), first(d.GetSqueezed(), "squeezed"), held(d.GetSpec())}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
+// held returns what holds a deployment: "held by models.scale by admin"; empty: nothing.
+func held(s *messages.DeploymentSpec) string {
+	if text := s.HeldByText(); text != "" {
+		return "held by " + text
+	}
+	return ""
 }
 
 // first returns the number of replicas in a list and the first of them; empty if there are none.

@@ -48,7 +48,7 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 		SLO: simulate.SLO{TTFT: d.SLO.TTFT.Duration, TPOT: d.SLO.TPOT.Duration}}
 	class, known := classes[d.Priority]
 	if !known {
-		return out, f.wrong(at+".priority", "is %q; use batch, standard or interactive", d.Priority)
+		return out, f.wrong(at+".priority", "is %q; use critical, high, standard or batch", d.Priority)
 	}
 	out.Class = class
 	least := 0

@@ -195,5 +195,6 @@ func (f *File) profile(kind string) (cost.Profile, error) {
 	return costfile.Read(kind)
 }
 
+// classes are the classes of requests by the priority of their deployment, or by the class itself.
 var classes = map[string]batch.Class{"": batch.Standard, "batch": batch.Batch, "standard": batch.Standard,
-	"interactive": batch.Interactive}
+	"interactive": batch.Interactive, "high": batch.Interactive, "critical": batch.Interactive}

@@ -141,7 +141,7 @@ func TestMistakes(t *testing.T) {
 		{"form: max", "form: most", "> 17 |", `models[0].steps.small.form is "most"; use sum or max`},
 		{"weights_us: 4000", "weights_us: -1", "> 17 |", "write numbers from 0"},
 		{"      small:", "      large:", "> 17 |", `do not have the kind "small" of a device`},
-		{"priority: batch", "priority: low", "> 27 |", `deployments[1].priority is "low"; use batch, standard or`},
+		{"priority: batch", "priority: low", "> 27 |", `deployments[1].priority is "low"; use critical, high, standard or batch`},
 		{"priority: batch", "replicas: 0", "> 27 |", "deployments[1].replicas is 0; add min_replicas: 0"},
 		{"priority: batch", "replicas: 3\n    min_replicas: 1\n    max_replicas: 2", "> 27 |",
 			"replicas is 3, and must be within min_replicas 1"},

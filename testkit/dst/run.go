@@ -213,7 +213,7 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		sequences = cmp.Or(c.MaxSequences, sequences)
 	}
 	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(sequences),
+		DefaultClass: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(sequences),
 		MaxWaiting: proto.Uint32(maxWaiting), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(blockTokens),
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,

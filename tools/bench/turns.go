@@ -96,8 +96,8 @@ func turns() (section, error) {
 func turnNode(other messages.PriorityClass) (*node.Node, func(), error) {
 	return nodeWith(func(c *node.Config) {
 		standard := messages.PriorityClass_PRIORITY_CLASS_STANDARD
-		c.Deployments = []*messages.DeploymentSpec{{Name: "kjv", Path: model, Priority: &standard},
-			{Name: "other", Path: model, Priority: &other}}
+		c.Deployments = []*messages.DeploymentSpec{{Name: "kjv", Path: model, DefaultClass: &standard},
+			{Name: "other", Path: model, DefaultClass: &other}}
 		for _, d := range c.Deployments {
 			d.MaxSequences, d.KvBlocks = new(uint32(turnStreams)), new(uint32(1024))
 		}

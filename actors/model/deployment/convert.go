@@ -55,7 +55,7 @@ func specOf(s *messages.DeploymentSpec, waits bool) core.Spec {
 			Engine: engineOf(s.GetEngine()),
 			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
 			MaxSequences: s.GetMaxSequences(), MaxWaiting: s.GetMaxWaiting(), StepTokens: s.GetStepTokens(),
-			Priority: int32(s.GetPriority()), AdapterPages: s.GetAdapterPages(),
+			Priority: int32(s.ReplicaClass()), AdapterPages: s.GetAdapterPages(),
 			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
 			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		},

@@ -50,7 +50,7 @@ func TestReplicaSpecPassesThrough(t *testing.T) {
 	spec := specOf(&messages.DeploymentSpec{
 		Path: "p", BlockTokens: proto.Uint32(16), KvBlocks: proto.Uint32(1), MaxSequences: proto.Uint32(2),
 		MaxWaiting: proto.Uint32(3), StepTokens: proto.Uint32(4),
-		Priority:     messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+		Priority:     messages.Priority_PRIORITY_BATCH.Enum(),
 		AdapterPages: proto.Uint32(5), RevisionDigest: "d", Deploy: 6,
 	}, false)
 	want := core.ReplicaSpec{

@@ -4,23 +4,32 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
+
+var durationName = (&durationpb.Duration{}).ProtoReflect().Descriptor().FullName()
 
 // invalidEnum is in the error of protojson for a name that an enum does not have.
 const invalidEnum = "invalid value for enum field "
 
-// longEnums returns the JSON form of a message in which the short names of enum values, such as
-// "batch", are replaced by the long ones, such as "PRIORITY_CLASS_BATCH". It returns data itself if
-// there are none, or if data is not a JSON object.
-func longEnums(data []byte, into proto.Message) []byte {
+// invalidDuration is in the error of protojson for a duration in another form than "0.2s".
+const invalidDuration = "invalid google.protobuf.Duration value"
+
+// longForms returns the JSON form of a message in which the short names of enum values, such as "batch",
+// are replaced by the long ones, such as "PRIORITY_CLASS_BATCH", and durations such as "200ms" by those
+// that protojson reads, such as "0.2s". It returns data itself if there are none, or if data is not a JSON
+// object.
+func longForms(data []byte, into proto.Message) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var object map[string]any
-	if d.Decode(&object) != nil || d.More() || !replaceEnums(object, into.ProtoReflect().Descriptor()) {
+	if d.Decode(&object) != nil || d.More() || !replaceForms(object, into.ProtoReflect().Descriptor()) {
 		return data
 	}
 	long, err := json.Marshal(object)
@@ -30,8 +39,8 @@ func longEnums(data []byte, into proto.Message) []byte {
 	return long
 }
 
-// replaceEnums replaces the short names in the fields of an object, and reports whether there were any.
-func replaceEnums(object map[string]any, of protoreflect.MessageDescriptor) (replaced bool) {
+// replaceForms replaces the short forms in the fields of an object, and reports whether there were any.
+func replaceForms(object map[string]any, of protoreflect.MessageDescriptor) (replaced bool) {
 	for name, value := range object {
 		f := of.Fields().ByJSONName(name)
 		if f == nil {
@@ -59,12 +68,19 @@ func replaceEnums(object map[string]any, of protoreflect.MessageDescriptor) (rep
 	return replaced
 }
 
-// replaceIn replaces the short names in one value of a field.
+// replaceIn replaces the short forms in one value of a field.
 func replaceIn(f protoreflect.FieldDescriptor, value any, set func(any)) bool {
 	switch value := value.(type) {
 	case map[string]any:
-		return f.Message() != nil && replaceEnums(value, f.Message())
+		return f.Message() != nil && replaceForms(value, f.Message())
 	case string:
+		if f.Message() != nil && f.Message().FullName() == durationName {
+			d, err := time.ParseDuration(value)
+			if err == nil {
+				set(strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s")
+			}
+			return err == nil
+		}
 		if f.Enum() == nil {
 			return false
 		}

@@ -8,16 +8,16 @@ import (
 )
 
 func TestDecodeShortEnumNames(t *testing.T) {
-	for _, name := range []string{"batch", "Batch", "PRIORITY_CLASS_BATCH"} {
+	for _, name := range []string{"batch", "Batch", "PRIORITY_BATCH", "PRIORITY_CLASS_BATCH"} {
 		var m messages.DeployModelRequest
 		err := Decode([]byte(`{"deployment": {"name": "a", "path": "p", "priority": "`+name+`"}}`), &m)
-		if got := m.GetDeployment().GetPriority(); err != nil || got != messages.PriorityClass_PRIORITY_CLASS_BATCH {
+		if got := m.GetDeployment().GetPriority(); err != nil || got != messages.Priority_PRIORITY_BATCH {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	var m messages.DeployModelRequest
 	err := Decode([]byte(`{"deployment": {"priority": "urgent"}}`), &m)
-	if err == nil || !strings.HasSuffix(err.Error(), "; send one of batch, standard, interactive, critical") {
+	if err == nil || !strings.HasSuffix(err.Error(), "; send one of critical, high, standard, batch") {
 		t.Errorf("%v", err)
 	}
 	err = Decode([]byte(`{"deployment": {"priority": "batch", "name": 7}}`), &m)

@@ -1,0 +1,36 @@
+package schedule
+
+import (
+	"slices"
+)
+
+// Verdict is whether a device can have one more replica of a model, beside what the plan puts there.
+type Verdict struct {
+	Device string
+	Admits bool
+	Why    string // what speaks for the device, or against it
+}
+
+// Explain returns a verdict for each device, by name, for the plan that Make returns for the same snapshot. It
+// returns none for a model that is not in the snapshot.
+func Explain(s Snapshot, name string) (all []Verdict) {
+	w := planned(s)
+	i := slices.IndexFunc(w.models, func(m *model) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	m := w.models[i]
+	for _, d := range w.devices {
+		v := Verdict{Device: d.Name}
+		switch r := w.admits(m, d, m.want.Urgency, here); {
+		case r.kind == "":
+			v.Admits, v.Why = true, w.preferenceOf(m, d).String()
+		case r.detail == "":
+			v.Why = r.kind
+		default:
+			v.Why = r.kind + ": " + r.detail
+		}
+		all = append(all, v)
+	}
+	return all
+}

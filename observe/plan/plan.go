@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"troupe/messages"
+)
+
+// Text returns a plan as text: what each model wants, the changes with their reasons, and what is missing.
+func Text(p *messages.PlanReport) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, heading(p))
+	if len(p.GetModels()) == 0 {
+		fmt.Fprintln(&b, "\nNo model is deployed.")
+		return b.String()
+	}
+	fmt.Fprintln(&b)
+	writeModels(&b, p.GetModels())
+	fmt.Fprintln(&b)
+	writeChanges(&b, p.GetReplicas(), p.GetDepartures())
+	writeUnmet(&b, p.GetModels())
+	writeHeld(&b, p.GetModels())
+	return b.String()
+}
+
+// heading returns where, when and why a plan was made, and what became of it.
+func heading(p *messages.PlanReport) string {
+	text := fmt.Sprintf("Plan of %s, by %s in term %d", clock(p.GetAt().AsTime()), p.GetNode(), p.GetTerm())
+	if p.GetNumber() > 0 {
+		text = fmt.Sprintf("Plan %d, of %s, by %s in term %d", p.GetNumber(), clock(p.GetAt().AsTime()), p.GetNode(),
+			p.GetTerm())
+	}
+	if causes := strings.Join(p.GetCauses(), "; "); causes != "" {
+		text += ", because of: " + causes
+	}
+	if p.GetOutcome() != "" {
+		text += ". Outcome: " + p.GetOutcome()
+	}
+	return text + "."
+}
+
+// writeModels writes a line for each model: its number of replicas, its limits, its SLO with what was measured,
+// and why it wants that many.
+func writeModels(b *strings.Builder, all []*messages.ModelPlan) {
+	t := table{{"MODEL", "PRIORITY", "HAS", "WANTS", "LIMITS", "REQ/s", "TTFT", "SLO", "TPOT", "SLO", "WHY"}}
+	for _, m := range all {
+		d, wants := m.GetDemand(), fmt.Sprint(m.GetWant())
+		if m.GetUrgency() != "" && m.GetMissing() > 0 {
+			wants += " (" + m.GetUrgency() + ")"
+		}
+		t = append(t, []string{
+			m.GetName(), m.GetPriority(), fmt.Sprint(m.GetReplicas()), wants,
+			fmt.Sprintf("%d-%d", m.GetMin(), m.GetMax()), rate(d), length(d.GetTtft()), length(m.GetSloTtft()),
+			length(d.GetTpot()), length(m.GetSloTpot()), m.GetWhy(),
+		})
+	}
+	t.write(b)
+}
+
+// writeChanges writes the replicas that leave and those that come, with the reasons.
+func writeChanges(b *strings.Builder, replicas []*messages.PlannedReplica, leave []*messages.PlannedDeparture) {
+	t := table{}
+	for _, d := range leave {
+		why := d.GetWhy()
+		if d.GetFor() != "" && !strings.Contains(why, d.GetFor()) {
+			why += ", for " + d.GetFor()
+		}
+		t = append(t, []string{"- " + d.GetName(), "leaves", strings.Join(d.GetDevices(), ", "), why})
+	}
+	for _, r := range replicas {
+		if !r.GetNew() {
+			continue
+		}
+		why := r.GetWhy()
+		if len(r.GetAfter()) > 0 {
+			why += "; after " + strings.Join(r.GetAfter(), ", ") + " left"
+		}
+		t = append(t, []string{"+ " + r.GetName(), "starts", strings.Join(r.GetDevices(), ", "), why})
+	}
+	if len(t) == 0 {
+		fmt.Fprintln(b, "Nothing changes.")
+		return
+	}
+	t.write(b)
+}
+
+// writeUnmet writes which models lack replicas, and why.
+func writeUnmet(b *strings.Builder, all []*messages.ModelPlan) {
+	t := table{}
+	for _, m := range all {
+		if m.GetMissing() == 0 {
+			continue
+		}
+		why := m.GetUnmet()
+		if m.GetLater() {
+			why += "; there may be a place soon"
+		}
+		t = append(t, []string{m.GetName(), fmt.Sprintf("lacks %d", m.GetMissing()), why})
+	}
+	if len(t) > 0 {
+		fmt.Fprintln(b)
+		t.write(b)
+	}
+}
+
+// writeHeld writes which models an operator holds or has pinned.
+func writeHeld(b *strings.Builder, all []*messages.ModelPlan) {
+	t := table{}
+	for _, m := range all {
+		if m.GetHeldBy() != "" {
+			t = append(t, []string{m.GetName(), "held by " + m.GetHeldBy() + until(m)})
+		}
+		if m.GetPinned() {
+			t = append(t, []string{m.GetName(), "pinned: its replicas stay where they are"})
+		}
+	}
+	if len(t) > 0 {
+		fmt.Fprintln(b)
+		t.write(b)
+	}
+}
+
+func until(m *messages.ModelPlan) string {
+	if m.GetHeldUntil() == nil {
+		return "; models.release ends that"
+	}
+	if strings.Contains(m.GetHeldBy(), " until ") {
+		return ""
+	}
+	return " until " + m.GetHeldUntil().AsTime().Format(time.RFC3339)
+}
