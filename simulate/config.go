@@ -7,6 +7,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/cost"
 	"troupe/core/deployment"
+	"troupe/core/schedule"
 )
 
 // StepTimer predicts how long a step takes.
@@ -22,6 +23,7 @@ type Config struct {
 	KVReserve   float64 // share of each device's memory that is kept for KV blocks
 	Nodes       []Node  // what the devices of a node share; one without an entry has the defaults
 	Devices     []Device
+	Policies    schedule.Options // of the planner
 	Deployments []Deployment
 	Faults      []Fault // in the order of their times
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
@@ -47,19 +49,22 @@ type Deployment struct {
 	// Weights names the files of the model. Deployments of the same files share them on a device. Empty: the
 	// deployment has files of its own.
 	Weights       string
-	WeightBytes   int64
-	KVTokenBytes  int64
-	Layers        int // of the model, for restores in parts; 0 counts as 1
+	WeightBytes   int64 // on each device of a replica
+	KVTokenBytes  int64 // likewise
+	Layers        int   // of the model, for restores in parts; 0 counts as 1
 	ContextTokens int
+	Group         int                  // devices of a replica; 0 counts as 1
 	Times         map[string]StepTimer // of its steps, by kind of device
 	Replicas      int                  // at the beginning
 	MinReplicas   int                  // with MaxReplicas
 	MaxReplicas   int                  // 0: Replicas never changes
 	IdleAfter     time.Duration        // without a request, until it has no replicas; 0: never
 	Level         deployment.Level     // of the replicas, until a request wakes them
+	WakeWait      time.Duration        // how long requests may wait for a device that another model uses
 	Wait          bool                 // requests wait even if no device has room
 	Devices       []string             // where replicas may be, as "node/device"; empty: anywhere
 	Class         batch.Class
+	Priority      schedule.Priority
 	MaxSequences  int
 	MaxWaiting    int
 	StepTokens    int

@@ -10,7 +10,7 @@ import (
 
 const (
 	tickInterval = time.Second
-	// gpuReplyTimeout is how long a deployment waits for the status of devices.
+	// gpuReplyTimeout is how long the planner waits for the status of devices.
 	gpuReplyTimeout = 500 * time.Millisecond
 	// calmAfter is the time without an event after which the ticks of a deployment that has what it wants are left
 	// out until the next event. It is longer than the time after which replicas may move.
@@ -90,13 +90,6 @@ func (m *model) perform(effects []deployment.Effect) {
 			s.post(func() { m.listReplicas(e.Node) })
 		case deployment.AskGPU:
 			m.askGPU(e.At)
-		case deployment.Place:
-			m.place(e)
-		case deployment.SurveyGPUs:
-			for _, at := range e.GPUs {
-				m.askGPU(at)
-			}
-			s.after(gpuReplyTimeout, func() { m.handle(deployment.SurveyTimeout{}) })
 		case deployment.Inspect:
 			m.post(deployment.Inspected{Path: e.Path, Need: m.need()})
 		case deployment.StartReplica:
@@ -191,18 +184,6 @@ func (m *model) askGPU(at deployment.Location) {
 	})
 }
 
-// place asks all devices for their status. Those of a node that is lost do not answer.
-func (m *model) place(e deployment.Place) {
-	silent := len(e.GPUs) == 0
-	for _, at := range e.GPUs {
-		silent = silent || m.sim.located[at].node.lost
-		m.askGPU(at)
-	}
-	if silent {
-		m.sim.after(gpuReplyTimeout, func() { m.handle(deployment.PlaceTimeout{Replica: e.Replica, Number: e.Number}) })
-	}
-}
-
 func (m *model) start(spec deployment.ReplicaSpec) {
 	if m.sim.nodes[spec.At.Node].lost {
 		return
@@ -231,10 +212,17 @@ func (m *model) stop(e deployment.StopReplica) {
 	if r := m.replica(e.Replica); r != nil {
 		r.stop()
 	}
-	m.stopping[e.Replica] = stopping{e.Request, d, d.life}
-	d.changed()
-	request := memoryRequest(e.Replica)
-	d.performMemory(d.memory.UnloadAsked(request, e.Replica, e.Weights, m.sim.key.at))
+	devices := []*device{d}
+	for _, other := range m.sim.devices {
+		if other != d && other.leases[e.Replica] == m {
+			devices = append(devices, other)
+		}
+	}
+	m.stopping[e.Replica] = stopping{e.Request, devices}
+	for _, d := range devices {
+		d.changed()
+		d.performMemory(d.memory.UnloadAsked(memoryRequest(e.Replica), e.Replica, e.Weights, m.sim.key.at))
+	}
 }
 
 // announce tells the router the status of the deployment.

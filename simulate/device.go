@@ -36,6 +36,7 @@ type device struct {
 
 	held   holding           // by replicas
 	leases map[string]*model // of the replicas that hold it, by name
+	parts  []*replica        // of which a part beside the first one is here
 	last   *model            // of the last replica that served here
 }
 

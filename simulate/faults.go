@@ -77,7 +77,7 @@ func (d *device) fail(back time.Duration) {
 	for _, c := range d.copying {
 		s.copies.abort(c)
 	}
-	for _, r := range d.replicas {
+	for _, r := range append(slices.Clone(d.replicas), d.parts...) {
 		r.restart()
 	}
 	d.changed()

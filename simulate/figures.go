@@ -83,14 +83,18 @@ func (d *device) leave(name string) {
 	}
 }
 
-// freed tells the deployment that the memory of a replica is free. A replica that was not loaded leaves the device
-// then, too.
-func (s *simulation) freed(name string) {
+// freed tells the deployment that the memory of a replica is free, on all of its devices. A replica that was not loaded
+// leaves the device then, too.
+func (s *simulation) freed(name string, at *device) {
 	for _, d := range s.cfg.Deployments {
 		m := s.models[d.Name]
 		if e, stops := m.stopping[name]; stops {
+			at.leave(name)
+			if e.devices = remove(e.devices, at); len(e.devices) > 0 {
+				m.stopping[name] = e
+				continue
+			}
 			delete(m.stopping, name)
-			e.device.leave(name)
 			m.handle(deployment.Freed{Request: e.request})
 		}
 	}

@@ -35,6 +35,7 @@ func (s *simulation) startReplica(m *model, spec deployment.ReplicaSpec) *replic
 	r.id, r.index = fmt.Sprintf("%s#%d", r.name, s.started), s.register(r)
 	r.newMachine()
 	m.replicas, d.replicas = append(m.replicas, r), append(d.replicas, r)
+	r.joinGroup()
 	s.byName[r.name] = r
 	s.record.note(s.key.at, "start", "replica", r.name, "device", d.name())
 	d.hold(r.name, m)
@@ -225,6 +226,7 @@ func (r *replica) end() {
 	r.model.retire(r)
 	r.closeParts()
 	r.model.replicas, d.replicas = remove(r.model.replicas, r), remove(d.replicas, r)
+	r.leaveGroup()
 }
 
 func remove[T comparable](all []T, one T) []T {

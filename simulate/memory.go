@@ -110,12 +110,12 @@ func (d *device) performMemory(effects []memory.Effect) {
 		case memory.NotifyReplica:
 			d.tell(e.Lease, func(r *replica, now time.Time) { r.perform(r.machine.Grow(e.Lease, e.Blocks), now) })
 		case memory.AnswerLoad:
-			d.tell(e.Model.Lease, func(r *replica, now time.Time) { r.loaded(e, now) })
+			d.answerLoad(e)
 		case memory.RefuseLoad:
-			d.tell(e.Spec.Lease, func(r *replica, now time.Time) { r.loadRefused(e.Refusal, now) })
+			d.refuseLoad(e)
 		case memory.AnswerUnload:
 			d.changed()
-			s.post(func() { s.freed(e.To.ID) })
+			s.post(func() { s.freed(e.To.ID, d) })
 		case memory.ModelUnloaded:
 			d.leave(e.Lease)
 		case memory.LossDetected:

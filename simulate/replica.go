@@ -55,6 +55,8 @@ type replica struct {
 	tiering    *tiering     // nil: its node has no tiers
 	aborted    *abort       // of the step in flight; nil: it is not
 	changed    bool
+	group      group
+	use        usage
 }
 
 // handle handles the replica's event.
@@ -242,6 +244,7 @@ func (r *replica) emit(e core.Emit, now time.Time) {
 		q := r.sim.requests[t.ID]
 		if q.emitted = t.Index + 1; t.Index == 0 {
 			q.first = now
+			q.model.window.FirstToken(now, now.Sub(q.at))
 		}
 		if t.Finish != batch.None {
 			q.finished(r, now)

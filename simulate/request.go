@@ -56,6 +56,7 @@ func (q *request) finished(r *replica, now time.Time) {
 		tpot = now.Sub(q.first) / time.Duration(q.emitted-1)
 		m.tpot = append(m.tpot, tpot)
 	}
+	m.window.Finished(now, q.prompt, q.emitted, now.Sub(q.first))
 	m.finished++
 	m.outputTokens += q.emitted
 	met := m.SLO.met(ttft, tpot)

@@ -15,8 +15,8 @@ import (
 	"troupe/workload"
 )
 
-// epoch is the beginning of virtual time.
-var epoch = time.Unix(0, 0).UTC()
+// epoch is the beginning of virtual time. What is before it is after the beginning of Unix time.
+var epoch = time.Unix(3600, 0).UTC()
 
 // routerNode is the node of the router, through which all requests come in.
 const routerNode = "simulated"
@@ -43,6 +43,7 @@ type simulation struct {
 	nodeOrder []*node
 	devices   []*device
 	located   map[deployment.Location]*device
+	byDevice  map[string]*device  // by their full names
 	byName    map[string]*replica // that have not ended
 	started   uint64              // replicas so far
 	planner   *planner.Machine
@@ -194,6 +195,7 @@ func (s *simulation) arrive(r workload.Request) error {
 	m.requests++
 	m.promptTokens += q.prompt
 	s.series.arrived(m, s.key.at)
+	m.window.Arrived(s.key.at)
 	s.requests[id] = q
 	q.perform(q.machine.Start(0, "", s.key.at))
 	return nil
@@ -220,6 +222,7 @@ func (s *simulation) modelOf(r workload.Request) (*model, error) {
 // refused ends a request that was refused or interrupted for good.
 func (s *simulation) refused(q *request, why string) {
 	q.model.refused++
+	q.model.window.Refused(s.key.at)
 	s.series.ended(q.model, false, s.key.at)
 	s.record.refuse(s.key.at, q.id, why)
 	s.ended(q)

@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/cost"
+	"troupe/core/schedule"
 	"troupe/workload"
 )
 
@@ -58,6 +59,7 @@ func poisson(seed uint64, n int, gap time.Duration, models ...string) (all []wor
 func deploy(name string, replicas int, devices ...string) Deployment {
 	return Deployment{Name: name, WeightBytes: 1 << 30, KVTokenBytes: 1 << 16, ContextTokens: 2048,
 		Times: map[string]StepTimer{"software": software}, Replicas: replicas, Devices: devices, Class: batch.Standard,
+		Priority:     schedule.Standard,
 		MaxSequences: 8, MaxWaiting: 64, StepTokens: 256, BlockTokens: 16, SLO: SLO{TTFT: 2 * time.Second,
 			TPOT: 100 * time.Millisecond}}
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"troupe/core/demand"
 	"troupe/core/deployment"
 	"troupe/core/kv"
+	"troupe/core/planner"
 	"troupe/core/router"
 )
 
@@ -24,8 +26,13 @@ type model struct {
 	machine  *deployment.Deployment
 	replicas []*replica // that have not ended, in the order in which they started
 
+	permitted []string // devices on which replicas may start; empty: all
+	window    *demand.Window
 	stored    uint64 // revision of what is stored
 	wanted    int    // replicas, as stored
+	assigned  []planner.Assignment
+	intended  int  // replicas, as stored with the assignments
+	isPlanned bool // there are assignments
 	level     deployment.Level
 	announced router.Status
 	stopping  map[string]stopping // by replica
@@ -44,8 +51,7 @@ type model struct {
 // stopping is a command to stop a replica that is not answered.
 type stopping struct {
 	request string
-	device  *device
-	life    int // of the memory of the device
+	devices []*device // whose memory is not free
 }
 
 // digest names the files of the model.
@@ -60,7 +66,7 @@ func (m *model) mayUse(d *device) bool {
 func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
 		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica),
-		located: make(map[deployment.Location]*device)}
+		located: make(map[deployment.Location]*device), byDevice: make(map[string]*device)}
 	s.copies, s.agenda = copies{sim: s}, agenda{sim: s}
 	s.copies.index = s.register(&s.copies)
 	s.agenda.index = s.register(&s.agenda)
@@ -69,21 +75,21 @@ func start(cfg Config) (*simulation, error) {
 	for _, d := range cfg.Devices {
 		out := newDevice(d, s)
 		s.devices = append(s.devices, out)
-		s.located[out.location()] = out
+		s.located[out.location()], s.byDevice[out.name()] = out, out
 	}
 	s.addNodes()
 	if err := s.addModels(); err != nil {
 		return nil, err
 	}
+	s.startPlanner()
 	s.deliver()
 	s.runUntil(key{at: epoch})
 	s.key = key{at: epoch}
 	for _, d := range cfg.Deployments {
-		if err := s.models[d.Name].placed(); err != nil {
+		if err := s.models[d.Name].checkPlaced(); err != nil {
 			return nil, err
 		}
 	}
-	s.startPlanner()
 	s.planFaults()
 	return s, nil
 }
@@ -99,6 +105,7 @@ func (s *simulation) addModels() error {
 		}
 		m := &model{Deployment: d, sim: s, root: kv.Root(d.Name, "", nil), machine: deployment.New(d.Name, routerNode),
 			stored: 1, wanted: d.Replicas, level: d.Level, stopping: make(map[string]stopping), life: newLife()}
+		m.window, m.permitted = demand.NewWindow(now), m.allowed()
 		s.models[d.Name] = m
 		names = append(names, d.Name)
 		stored = append(stored, m.storedForRouter())
@@ -136,8 +143,8 @@ func (m *model) checkDevices() error {
 	return nil
 }
 
-// placed returns an error if the replicas that are there from the beginning on have no place.
-func (m *model) placed() error {
+// checkPlaced returns an error if the replicas that are there from the beginning on have no place.
+func (m *model) checkPlaced() error {
 	if m.settled() {
 		return nil
 	}

@@ -19,12 +19,14 @@ func (r *replica) performLife(effect core.Effect, now time.Time) {
 				other.reportKV(now) // in the product it is at most a second old
 			}
 		}
-		d.performMemory(d.memory.LoadAsked(memory.Request{ID: r.name, From: r.owner()}, memory.Spec{
+		spec := memory.Spec{
 			Lease: r.name, Path: r.model.digest(), Model: r.model.Name, Started: r.incarnation,
 			BlockTokens: r.model.BlockTokens, Blocks: r.model.KVBlocks, StepTokens: r.model.StepTokens,
 			MaxSequences: r.model.MaxSequences, Revision: r.model.digest(), Deploy: r.spec.Revision.Deploy,
 			MaxAdapters: r.model.Adapters.max(), AdapterPages: r.model.Adapters.pages(),
-		}, d.health.State(), now))
+		}
+		r.loadParts(spec)
+		d.performMemory(d.memory.LoadAsked(memory.Request{ID: r.name, From: r.owner()}, spec, d.health.State(), now))
 	case core.AdoptBlocks:
 		r.openTiers()
 		r.post(func(now time.Time) []core.Effect { return r.machine.Adopted(nil, now) })

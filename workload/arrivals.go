@@ -54,7 +54,10 @@ func (l Load) area(at float64) float64 {
 	return sum
 }
 
-// area is the integral of the relative rate from 0 to a time in seconds.
+// area is the integral of the relative rate from 0 to a time in seconds. The power of the raised cosine is a sum of
+// cosines:
+//
+//	((1 + cos x)/2)ⁿ = (2n choose n)/4ⁿ · (1 + 2 · sum over k from 1 to n of (2n choose n-k)/(2n choose n) · cos kx)
 func (d Diurnal) area(at float64) float64 {
 	if d.Depth == 0 {
 		return at
@@ -64,6 +67,18 @@ func (d Diurnal) area(at float64) float64 {
 		period = (24 * time.Hour).Seconds()
 	}
 	turn := 2 * math.Pi / period
-	peak := d.Peak.Seconds()
-	return at + d.Depth/turn*(math.Sin(turn*(at-peak))+math.Sin(turn*peak))
+	return at + float64(2*d.Depth/turn*(d.waves(turn*(at-d.Peak.Seconds()))-d.waves(-turn*d.Peak.Seconds())))
+}
+
+// waves is the integral from 0 to an angle of the sum over k above, with half of its factor.
+func (d Diurnal) waves(angle float64) (sum float64) {
+	n, share := max(1, d.Sharpness), 1.0
+	sin, cos := math.Sincos(angle)
+	before, now := 0.0, sin // sines of (k-1) and k times the angle
+	for k := 1; k <= n; k++ {
+		share *= float64(n-k+1) / float64(n+k)
+		sum += float64(share / float64(k) * now)
+		before, now = now, float64(2*cos*now)-before
+	}
+	return sum
 }

@@ -21,7 +21,8 @@ func randomLoad(t *rapid.T) Load {
 		Prompt:   Lengths{Exponential: 300}, Output: Lengths{Lognormal: Lognormal{20, 1}},
 	}
 	if rapid.Bool().Draw(t, "diurnal") {
-		l.Diurnal = Diurnal{20 * time.Second, rapid.Float64Range(0, 1).Draw(t, "depth"), 7 * time.Second}
+		l.Diurnal = Diurnal{20 * time.Second, rapid.Float64Range(0, 1).Draw(t, "depth"), 7 * time.Second,
+			rapid.IntRange(0, 30).Draw(t, "sharpness")}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "spikes") {
 		at := time.Duration(rapid.IntRange(0, 60).Draw(t, "at")) * time.Second

@@ -63,6 +63,27 @@ func TestDiurnal(t *testing.T) {
 	}
 }
 
+// TestSharpness compares the integral of the rate with sums over small steps of the power of the raised cosine.
+func TestSharpness(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 26, 100} {
+		d := Diurnal{Period: time.Hour, Depth: 0.9, Peak: 10 * time.Minute, Sharpness: n}
+		power := func(at float64) float64 {
+			return math.Pow((1+math.Cos(2*math.Pi*(at-600)/3600))/2, float64(n))
+		}
+		const steps = 36_000
+		mean, sum := 0.0, 0.0
+		for i := range steps {
+			mean += power(float64(i)*0.1+0.05) / steps
+		}
+		for i := range steps {
+			sum += (0.1 + 0.9*power(float64(i)*0.1+0.05)/mean) * 0.1
+			if at := float64(i+1) * 0.1; math.Abs(d.area(at)-sum) > 0.01 {
+				t.Fatalf("sharpness %d: %v requests until %v s, want %v", n, d.area(at), at, sum)
+			}
+		}
+	}
+}
+
 // TestSpikes checks the number of requests in two spikes that overlap, and outside of them.
 func TestSpikes(t *testing.T) {
 	l := some
@@ -186,6 +207,7 @@ func TestCheck(t *testing.T) {
 		"rate ":                func(l *Load) { l.Rate = math.NaN() },
 		"cv ":                  func(l *Load) { l.CV = -1 },
 		"diurnal ":             func(l *Load) { l.Diurnal.Depth = 1.5 },
+		"diurnal has the":      func(l *Load) { l.Diurnal.Sharpness = 101 },
 		"spike 1 ":             func(l *Load) { l.Spikes = []Spike{{Length: 1, Factor: 0.5}} },
 		"models ":              func(l *Load) { l.Models = Names{List: []string{"a"}, Count: 2} },
 		"adapters ":            func(l *Load) { l.Adapters.Zipf = math.NaN() },

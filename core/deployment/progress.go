@@ -68,7 +68,7 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 	if r.spec.At.GPU != "" {
 		p.GPUs = []string{r.spec.At.GPU}
 	}
-	p.Since, p.Outdated, p.Progress = r.since, !d.current(r), r.phase.progress()
+	p.Since, p.Outdated, p.Progress = r.progressed, !d.current(r), r.phase.progress()
 	return p
 }
 

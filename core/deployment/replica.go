@@ -49,6 +49,7 @@ type replica struct {
 	spec       ReplicaSpec
 	phase      Phase
 	since      time.Time // start of the phase
+	progressed time.Time // start of the progress, which may have several phases
 	actor      Ref
 	report     *Report           // the last one; nil: none yet
 	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
@@ -100,6 +101,9 @@ func (d *Deployment) fire(r *replica, on Trigger, holds condition, now time.Time
 		return false
 	case to == r.phase:
 		return false
+	}
+	if r.phase.progress() != to.progress() || r.progressed.IsZero() {
+		r.progressed = now
 	}
 	r.phase, r.since = to, now
 	if to == Absent {

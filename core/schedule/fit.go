@@ -77,6 +77,8 @@ func (w *world) works(m *model, d *device) refusal {
 		return refusal{didNotAnswer, "", true}
 	case d.Engine.OrNative() != m.Engine.OrNative():
 		return refusal{"for other engines", "", true}
+	case len(m.Devices) > 0 && !slices.Contains(m.Devices, d.Name):
+		return refusal{"not for this model", "", true}
 	case d.Failed:
 		return refusal{"failed", "", true}
 	case d.Quarantined:

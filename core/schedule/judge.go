@@ -48,22 +48,26 @@ func (w *world) judgeStart(r *replica, all map[string]*replica) {
 		w.keep(r)
 	case len(r.after) > 0:
 		late := slices.MinFunc(r.after, func(a, b *replica) int { return a.Since.Compare(b.Since) })
-		w.withdraw(r, fmt.Sprintf("replica %s has been leaving for %s", late.Name,
-			w.at.Sub(late.Since).Round(time.Second)))
+		w.withdraw(r, fmt.Sprintf("replica %s did not leave within %s", late.Name,
+			w.at.Sub(r.Since).Round(time.Second)))
 	default:
 		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second)))
 	}
 }
 
-// deadline returns until when a replica that does not serve yet may take. One that waits for others has not
-// more time than the first of those to be late.
+// deadline returns until when a replica that does not serve yet may take. One that waits for others is late
+// with the first of those. They have their time from when it was assigned, or they began to leave.
 func (w *world) deadline(r *replica) (until time.Time) {
 	until = r.Since.Add(w.startLimit(r.model))
 	if r.Progress == Assigned && len(r.After) > 0 {
 		until = until.Add(w.options.LeaveTimeout)
 	}
 	for i, o := range r.after {
-		if late := o.Since.Add(w.options.LeaveTimeout + w.options.StartTimeout); i == 0 || late.Before(until) {
+		began := o.Since
+		if began.Before(r.Since) {
+			began = r.Since
+		}
+		if late := began.Add(w.options.LeaveTimeout + w.options.StartTimeout); i == 0 || late.Before(until) {
 			until = late
 		}
 	}

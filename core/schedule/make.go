@@ -36,6 +36,7 @@ func planned(s Snapshot) *world {
 
 // decide asks the policy how many replicas a model wants, or takes the number that an operator holds.
 func (w *world) decide(m *model) {
+	w.memory.revise(m.Name, m.Revision, w.devices)
 	memory := w.memory.Models[m.Name]
 	v := view{Model: m.Model, now: w.at, options: w.options, memory: &memory, have: m.have(),
 		up: min(m.have(), m.serving()), idle: m.waiting(), settled: m.settled()}

@@ -26,6 +26,8 @@ type ModelMemory struct {
 	Queued  float64
 	Changed time.Time // when its number of replicas was last changed
 	NoMove  time.Time // no replica of it moves before
+	// Revision is that of the model.
+	Revision string
 }
 
 // Attempt is a start that failed or timed out.
@@ -94,6 +96,18 @@ func (m Memory) failed(o Options, now time.Time, r *replica, why string) {
 		wait := o.Backoff << min(a.Failures, 16)
 		m.Avoid[key] = Attempt{now, now.Add(min(wait, o.MaxBackoff)), a.Failures + 1, r.Name, why}
 	}
+}
+
+// revise forgets the failures of a model whose revision has changed.
+func (m Memory) revise(name, revision string, devices []*device) {
+	memory := m.Models[name]
+	if memory.Revision != revision {
+		memory.Revision, memory.NoMove = revision, time.Time{}
+		for _, d := range devices {
+			delete(m.Avoid, avoidKey(name, d.Name))
+		}
+	}
+	m.Models[name] = memory
 }
 
 // succeeded forgets the attempts that failed on the devices of a replica before it served.

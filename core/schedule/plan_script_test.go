@@ -23,13 +23,14 @@ import (
 //	demand NAME KEY=VALUE          running, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
-//	                               use, engine, unused in GiB, weights, host, disk and folder of a model
+//	                               use, engine, unused and other in GiB, weights, host, disk and folder of a model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
 //	outdated REPLICA [GIB]         it no longer matches its deployment; weights that it does not share
 //	streams REPLICA N              it has sequences
 //	linger                         replicas that are to leave do so when they are gone
 //	gone REPLICA                   it has left
+//	kept REPLICA                   it serves, although it was to leave
 //	after DURATION                 time passes; replicas that started serve
 //	broken REPLICA WHY             its start fails
 //	stuck REPLICA                  it does not start, whatever time passes
@@ -78,6 +79,9 @@ func (s *scripted) handle(event []string) []string {
 		s.lingers = true
 	case "gone":
 		s.Replicas = slices.DeleteFunc(s.Replicas, func(r Placed) bool { return r.Name == event[1] })
+	case "kept":
+		r := s.replica(event[1])
+		r.Progress, r.Since = Up, s.At
 	case "details":
 		return s.last.details()
 	case "demand":
@@ -144,6 +148,8 @@ func (s *scripted) set(m *Model, options []string) {
 			m.Replicas = int(number64(s.t, value))
 		case "engine":
 			m.Engine = backend.Kind(value)
+		case "revision":
+			m.Revision = value
 		case "sized":
 			m.Sized = value == "yes"
 		default:
@@ -221,6 +227,8 @@ func (s *scripted) device(name, state string) {
 		d.Engine = backend.Kind(value)
 	case "unused":
 		d.Unused = number64(s.t, value) * gib
+	case "other":
+		d.Other = number64(s.t, value) * gib
 	case "weights":
 		d.Weights = append(d.Weights, value)
 	case "host":

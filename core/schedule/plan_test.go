@@ -44,10 +44,13 @@ func drawPool(t *rapid.T) *pool {
 		m.SLO = DefaultSLO(m.Priority)
 		m.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
 		if rapid.IntRange(0, 9).Draw(t, "held") == 0 {
-			m.HeldBy, m.Replicas = "operator", rapid.IntRange(0, 3).Draw(t, "replicas")
+			m.HeldBy = "operator"
 		}
+		m.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
 		p.Models = append(p.Models, m)
 	}
+	p.Options.Policy = rapid.SampledFrom(Policies()).Draw(t, "policy")
+	p.Options.Placement = rapid.SampledFrom(Placements()).Draw(t, "placement")
 	p.draw(t)
 	return p
 }

@@ -82,8 +82,10 @@ type Model struct {
 	Min, Max int // replicas; Max 0: stopped by an operator
 	Replicas int // wanted while an operator holds the model, or by the policy "static"
 	Engine   backend.Kind
-	Sized    bool // Weights and Need are known; else no replica starts, or leaves for less load
-	Group    int  // devices of a replica, which hold equal parts of it; 0 is 1
+	Revision string   // of its settings and files; when it changes, earlier failures no longer count
+	Sized    bool     // Weights and Need are known; else no replica starts, or leaves for less load
+	Group    int      // devices of a replica, which hold equal parts of it; 0 is 1
+	Devices  []string // where replicas may start; empty: on any
 	// Weights is the part of its weights, and Need the other memory, of a replica on each of its devices,
 	// in bytes. Replicas on one device share the weights. Need.Fixed is without them.
 	Weights int64

@@ -46,11 +46,12 @@ func (s *Scenario) deployments(f *File) error {
 func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deployment, error) {
 	out := simulate.Deployment{Name: d.Name, Devices: d.Devices, Wait: d.Wait, Weights: d.Model,
 		SLO: simulate.SLO{TTFT: d.SLO.TTFT.Duration, TPOT: d.SLO.TPOT.Duration}}
-	class, known := classes[d.Priority]
+	importance, known := priorities[d.Priority]
 	if !known {
-		return out, f.wrong(at+".priority", "is %q; use critical, high, standard or batch", d.Priority)
+		return out, f.wrong(at+".priority", "is %q; use critical, high, standard or batch",
+			d.Priority)
 	}
-	out.Class = class
+	out.Class, out.Priority = importance.class, importance.priority
 	least := 0
 	if d.MinReplicas != nil {
 		least = *d.MinReplicas
@@ -68,6 +69,7 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 		{"step_tokens", d.StepTokens, &out.StepTokens, 512, 1, 1 << 17},
 		{"block_tokens", d.BlockTokens, &out.BlockTokens, 16, 1, 1024},
 		{"kv_blocks", d.KVBlocks, &out.KVBlocks, 0, 0, 1 << 30},
+		{"tensor_parallel", d.TensorParallel, &out.Group, 1, 1, 64},
 	} {
 		if *n.to = n.byDefault; n.given != nil {
 			*n.to = *n.given
@@ -103,7 +105,8 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path str
 	if err := checkFacts(f, at+".facts", facts); err != nil {
 		return err
 	}
-	d.WeightBytes, d.KVTokenBytes = m.Facts.WeightBytes(), m.Facts.KVTokenBytes()
+	group := int64(d.Group)
+	d.WeightBytes, d.KVTokenBytes = (m.Facts.WeightBytes()+group-1)/group, (m.Facts.KVTokenBytes()+group-1)/group
 	d.Layers = m.Facts.Layers
 	d.ContextTokens = m.Facts.ContextTokens
 	if d.Adapters, err = s.adapters(f, path, given, m); err != nil {
@@ -114,7 +117,7 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path str
 		if d.Times[device.Kind] != nil {
 			continue
 		}
-		steps, err := f.stepsOn(at, m, device.Kind)
+		steps, err := f.stepsOn(at, m, device.Kind, d.Group)
 		if err != nil {
 			return err
 		}
@@ -171,8 +174,8 @@ func checkFacts(f *File, at string, m cost.Model) error {
 
 // stepsOn returns the costs of a model's steps on a kind of device: those in the scenario, else the
 // measured ones in the profile of the device, if they are of this model, else those that its facts
-// predict.
-func (f *File) stepsOn(at string, m Model, kind string) (simulate.StepTimer, error) {
+// predict for a group of devices.
+func (f *File) stepsOn(at string, m Model, kind string, group int) (simulate.StepTimer, error) {
 	if steps, ok := m.Steps[kind]; ok {
 		path := at + ".steps." + kind
 		if steps.Form != cost.Sum && steps.Form != cost.Max {
@@ -190,10 +193,10 @@ func (f *File) stepsOn(at string, m Model, kind string) (simulate.StepTimer, err
 	if err != nil {
 		return nil, f.wrong(at+".steps", "do not have the kind %q of a device, and: %v", kind, err)
 	}
-	if p.Steps != nil && p.Model != nil && p.Model.Shape() == m.Facts.Shape() {
+	if p.Steps != nil && p.Model != nil && p.Model.Shape() == m.Facts.Shape() && group == 1 {
 		return p.Steps.Steps, nil
 	}
-	predicted, err := p.Device.Predict(*m.Facts, 1, f.Efficiency)
+	predicted, err := p.Device.Predict(*m.Facts, group, f.Efficiency)
 	if err != nil {
 		return nil, f.wrong("efficiency", "or the device %s: %v", kind, err)
 	}

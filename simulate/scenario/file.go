@@ -80,23 +80,25 @@ type Model struct {
 
 // Deployment is a deployment, with the keys of a node's configuration.
 type Deployment struct {
-	Name         string    `yaml:"name"`
-	Model        string    `yaml:"model"` // empty: that of the same name
-	Replicas     *int      `yaml:"replicas"`
-	MinReplicas  *int      `yaml:"min_replicas"`
-	MaxReplicas  *int      `yaml:"max_replicas"`
-	IdleAfter    Time      `yaml:"idle_after"`
-	Level        string    `yaml:"level"`   // active, standby or parked
-	Wait         bool      `yaml:"wait"`    // its requests wait even if no device has room
-	Devices      []string  `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
-	Priority     string    `yaml:"priority"`
-	MaxSequences *int      `yaml:"max_sequences"`
-	MaxWaiting   *int      `yaml:"max_waiting"`
-	StepTokens   *int      `yaml:"step_tokens"`
-	BlockTokens  *int      `yaml:"block_tokens"`
-	KVBlocks     *int      `yaml:"kv_blocks"`
-	SLO          SLO       `yaml:"slo"`
-	Adapters     *Adapters `yaml:"adapters"` // nil: it takes none
+	Name         string   `yaml:"name"`
+	Model        string   `yaml:"model"` // empty: that of the same name
+	Replicas     *int     `yaml:"replicas"`
+	MinReplicas  *int     `yaml:"min_replicas"`
+	MaxReplicas  *int     `yaml:"max_replicas"`
+	IdleAfter    Time     `yaml:"idle_after"`
+	Level        string   `yaml:"level"`   // active, standby or parked
+	Wait         bool     `yaml:"wait"`    // its requests wait even if no device has room
+	Devices      []string `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
+	Priority     string   `yaml:"priority"`
+	MaxSequences *int     `yaml:"max_sequences"`
+	MaxWaiting   *int     `yaml:"max_waiting"`
+	StepTokens   *int     `yaml:"step_tokens"`
+	BlockTokens  *int     `yaml:"block_tokens"`
+	KVBlocks     *int     `yaml:"kv_blocks"`
+	// TensorParallel is the number of devices of a replica, each with an equal part of it. Without it, it is 1.
+	TensorParallel *int      `yaml:"tensor_parallel"`
+	SLO            SLO       `yaml:"slo"`
+	Adapters       *Adapters `yaml:"adapters"` // nil: it takes none
 }
 
 // SLO has the times within which requests are to be served.
@@ -124,9 +126,10 @@ type Load struct {
 
 // Diurnal is a rate that changes over the day.
 type Diurnal struct {
-	Period Time    `yaml:"period"`
-	Depth  float64 `yaml:"depth"`
-	Peak   Time    `yaml:"peak"`
+	Period    Time    `yaml:"period"`
+	Depth     float64 `yaml:"depth"`
+	Peak      Time    `yaml:"peak"`
+	Sharpness int     `yaml:"sharpness"`
 }
 
 // Spike is a time with a higher rate.

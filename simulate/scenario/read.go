@@ -15,6 +15,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/cost"
 	"troupe/core/hbm"
+	"troupe/core/schedule"
 	"troupe/core/units"
 	"troupe/internal/costfile"
 	"troupe/simulate"
@@ -195,6 +196,18 @@ func (f *File) profile(kind string) (cost.Profile, error) {
 	return costfile.Read(kind)
 }
 
-// classes are the classes of requests by the priority of their deployment, or by the class itself.
-var classes = map[string]batch.Class{"": batch.Standard, "batch": batch.Batch, "standard": batch.Standard,
-	"interactive": batch.Interactive, "high": batch.Interactive, "critical": batch.Interactive}
+// importance is a priority of a deployment, and the class of its requests.
+type importance struct {
+	class    batch.Class
+	priority schedule.Priority
+}
+
+// priorities has the words for priorities of deployments, and for classes of requests.
+var priorities = map[string]importance{
+	"":            {batch.Standard, schedule.Standard},
+	"critical":    {batch.Interactive, schedule.Critical},
+	"high":        {batch.Interactive, schedule.High},
+	"standard":    {batch.Standard, schedule.Standard},
+	"batch":       {batch.Batch, schedule.Batch},
+	"interactive": {batch.Interactive, schedule.Standard},
+}

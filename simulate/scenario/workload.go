@@ -66,6 +66,20 @@ func (s *Scenario) Requests(seed uint64) (workload.Source, error) {
 	return workload.Merge(all...), nil
 }
 
+// Generator returns the generator of the requests for a deployment. It reports false if there is none, or if its
+// workload has other parts.
+func (s *Scenario) Generator(deployment string) (load workload.Load, ok bool) {
+	for _, l := range s.file.Workload {
+		if l.Deployment == deployment {
+			if ok || l.Rate == 0 {
+				return workload.Load{}, false
+			}
+			load, ok = s.generator(l), true
+		}
+	}
+	return load, ok
+}
+
 // load returns the requests of one part of the workload.
 func (s *Scenario) load(l Load, seed uint64) (source workload.Source, err error) {
 	speed := l.Speed
@@ -125,7 +139,7 @@ func named(source workload.Source, deployment string) workload.Source {
 func (s *Scenario) generator(l Load) workload.Load {
 	load := workload.Load{Length: s.file.Duration.Duration, Rate: l.Rate, CV: l.CV,
 		Diurnal: workload.Diurnal{Period: l.Diurnal.Period.Duration, Depth: l.Diurnal.Depth,
-			Peak: l.Diurnal.Peak.Duration},
+			Peak: l.Diurnal.Peak.Duration, Sharpness: l.Diurnal.Sharpness},
 		Prompt: l.Prompt.distribution(), Output: l.Output.distribution(),
 		Adapters: workload.Names{List: l.Adapters.List, Name: "adapter", Count: l.Adapters.Count,
 			Zipf: l.Adapters.Zipf}}

@@ -1,0 +1,208 @@
+package simulate
+
+import (
+	"time"
+
+	"troupe/core/demand"
+	"troupe/core/deployment"
+	"troupe/core/hbm"
+	"troupe/core/hostcache"
+	"troupe/core/planner"
+	"troupe/core/quarantine"
+	core "troupe/core/replica"
+	"troupe/core/schedule"
+)
+
+// observation returns the cluster as the planner sees it.
+func (s *simulation) observation() (seen planner.Observation) {
+	for _, d := range s.cfg.Deployments {
+		seen.Deployments = append(seen.Deployments, s.models[d.Name].observed())
+	}
+	for _, n := range s.nodeOrder {
+		if n.gone {
+			seen.Away = append(seen.Away, schedule.Away{Node: n.Name, Since: n.seen})
+			continue
+		}
+		node := planner.Node{Name: n.Name}
+		for _, d := range n.devices {
+			node.GPUs = append(node.GPUs, d.Device.Name)
+		}
+		seen.Nodes = append(seen.Nodes, node)
+	}
+	return seen
+}
+
+// observed returns the deployment as the planner sees it.
+func (m *model) observed() planner.Deployment {
+	status := m.machine.Status()
+	out := planner.Deployment{
+		Model: schedule.Model{
+			Name: m.Name, Priority: m.Priority, SLO: schedule.SLO{TTFT: m.SLO.TTFT, TPOT: m.SLO.TPOT},
+			Min: m.MinReplicas, Max: m.MaxReplicas, Replicas: m.wanted, Sized: true, Group: m.Group,
+			Devices: m.permitted, Weights: pages(m.WeightBytes), Need: m.needs(), Loads: m.loadTimes(),
+			IdleAfter: m.IdleAfter, WakeWait: m.WakeWait, Demand: m.demand(status),
+		},
+		Revision: m.stored, Replicas: m.wanted, Planned: m.isPlanned, Assigned: m.assigned, Intended: m.intended,
+		Leader: routerNode,
+	}
+	if m.level != deployment.NoLevel {
+		out.Model.HeldBy = "its level"
+	}
+	d := &out.Model.Demand
+	out.Active = d.Running+d.Waiting+d.Pending > 0 || d.Recent > 0
+	for _, p := range status.Replicas {
+		out.Reports = append(out.Reports, m.placed(p))
+	}
+	return out
+}
+
+// placed returns how far a replica has come.
+func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
+	out := planner.Report{Placed: schedule.Placed{Name: p.Replica, Model: m.Name,
+		Progress: schedule.Progress(p.Progress), Since: p.Since, Failure: p.Failure, Outdated: p.Outdated}, At: p.At}
+	if r := m.replica(p.Replica); r != nil {
+		out.Streams = r.load.running + r.load.waiting
+		for _, d := range r.all() {
+			out.Devices = append(out.Devices, d.name())
+		}
+		return out
+	}
+	for _, d := range m.assignedTo(p.Replica) {
+		out.Devices = append(out.Devices, d.name())
+	}
+	if len(out.Devices) == 0 {
+		for _, gpu := range p.GPUs {
+			out.Devices = append(out.Devices, p.Node+"/"+gpu)
+		}
+	}
+	return out
+}
+
+// demand returns what requests ask of the deployment, and how they are served.
+func (m *model) demand(status deployment.Status) schedule.Demand {
+	now := m.sim.key.at
+	out := schedule.Demand{Rate: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1, Pending: status.Wakes,
+		Places: m.MaxSequences}
+	if status.Oldest > 0 {
+		out.Oldest = now.Add(-status.Oldest)
+	}
+	figures := m.window.Figures(now)
+	if rate, known := figures.Rate(); known {
+		out.Rate, out.Recent = rate, float64(figures.Recent)/demand.RecentSeconds
+	}
+	for _, t := range []struct {
+		of demand.Sketch
+		to *time.Duration
+	}{{figures.TTFT, &out.TTFT}, {figures.TPOT, &out.TPOT}} {
+		if p99, known := t.of.Quantile(0.99); known {
+			*t.to = time.Duration(p99 * float64(time.Second))
+		}
+	}
+	serving, blocks, free, use := 0, 0, 0, 0.0
+	for _, r := range m.replicas {
+		r.sync(m.sim.key)
+		if !r.serving() {
+			continue
+		}
+		serving++
+		s := r.machine.Status()
+		out.Running += s.Running
+		out.Waiting += s.Waiting
+		blocks, free = blocks+s.Blocks.Blocks, free+s.Blocks.Free
+		use += r.use.of(s.Totals.Use.Steps, now)
+	}
+	if blocks > 0 {
+		out.KV = float64(blocks-free) / float64(blocks)
+	}
+	if serving > 0 {
+		out.Utilization = use / float64(serving)
+	}
+	return out
+}
+
+// loadTimes returns the expected times until a replica serves, by the place of its weights.
+func (m *model) loadTimes() schedule.LoadTimes {
+	for _, d := range m.sim.devices {
+		if m.mayUse(d) {
+			start := d.Costs.Open + d.Costs.Capture
+			copying := func(perSecond float64) time.Duration {
+				return time.Duration(float64(m.WeightBytes) / perSecond * float64(time.Second))
+			}
+			return schedule.LoadTimes{Device: start, Host: start + copying(d.Costs.Link),
+				Disk: start + copying(min(d.Costs.Link, d.node.Disk))}
+		}
+	}
+	return schedule.LoadTimes{}
+}
+
+// deviceReports returns the status of all devices of nodes that are members.
+func (s *simulation) deviceReports() (all []schedule.Device) {
+	for _, d := range s.devices {
+		if n := d.node; n.gone {
+			continue
+		} else if n.lost {
+			all = append(all, schedule.Device{Name: d.name(), Node: d.Node, Memory: d.Memory, Silent: true,
+				SilentSince: n.seen, Utilization: -1})
+			continue
+		}
+		all = append(all, d.status())
+	}
+	return all
+}
+
+// status returns the status of the device for the planner.
+func (d *device) status() schedule.Device {
+	now := d.sim.key.at
+	out := schedule.Device{Name: d.name(), Node: d.Node, Memory: d.Memory, KVReserve: d.sim.cfg.KVReserve,
+		Quarantined: d.health.State() != quarantine.Healthy}
+	use := 0.0
+	for _, r := range d.replicas {
+		if r.machine.State() == core.Serving {
+			use += r.use.last
+		}
+	}
+	out.Utilization = min(1, use)
+	on := make(map[string]bool)
+	for _, c := range d.memory.Status(now).Weights {
+		on[c.Content.Revision] = true
+		if len(c.Users) == 0 {
+			out.Unused += int64(c.Pages()) * hbm.PageBytes
+		}
+	}
+	for _, c := range d.sim.cfg.Deployments {
+		m := d.sim.models[c.Name]
+		if out.Folders = append(out.Folders, m.Name); on[m.digest()] {
+			out.Weights = append(out.Weights, m.Name)
+		}
+		if d.node.cache.State(d.image(m)) == hostcache.Ready {
+			out.Images = append(out.Images, m.Name)
+		}
+	}
+	return out
+}
+
+// usage is the share of the time in which steps of a replica ran, over the last window.
+type usage struct {
+	samples []sample
+	last    float64
+}
+
+// sample is the time in steps at a time.
+type sample struct {
+	at   time.Time
+	busy time.Duration
+}
+
+// of adds a sample and returns the share since the oldest one in the window.
+func (u *usage) of(busy time.Duration, now time.Time) float64 {
+	for len(u.samples) > 1 && now.Sub(u.samples[1].at) >= demand.Length {
+		u.samples = u.samples[1:]
+	}
+	if n := len(u.samples); n == 0 || now.Sub(u.samples[n-1].at) >= demand.SlotLength {
+		u.samples = append(u.samples, sample{now, busy})
+	}
+	if first := u.samples[0]; now.After(first.at) {
+		u.last = min(1, float64(busy-first.busy)/float64(now.Sub(first.at)))
+	}
+	return u.last
+}
