@@ -44,7 +44,9 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 		d := &o.Deployments[i]
 		model := m.model(d)
 		placed := d.placed()
-		model.Demand.Utilization = mean(placed, use)
+		if share := mean(placed, use); share >= 0 {
+			model.Demand.Utilization = share
+		}
 		s.Models, s.Replicas = append(s.Models, model), append(s.Replicas, placed...)
 		s.Reserved = append(s.Reserved, d.Reserved...)
 		for _, p := range placed {
