@@ -114,7 +114,7 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	}
 	p.perform(ctx, p.machine.Tick(p.at(ctx)))
 	interval := tickInterval
-	if p.machine.Soon(supervise.Now(ctx)) {
+	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(supervise.Now(ctx)) {
 		interval = soonInterval
 	}
 	supervise.After(ctx, interval, msg)

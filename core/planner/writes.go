@@ -29,8 +29,8 @@ func (m *Machine) writes() (all []Write) {
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		if d.Revision == 0 || d.Leader == "" {
-			continue
+		if d.Revision == 0 || d.Leader == "" || !d.Planned && !d.Model.Sized && d.Model.Max > 0 {
+			continue // there is nothing to store, or to decide yet
 		}
 		w := m.write(d, d.target(plan, there, r.record.At))
 		if w == nil {
