@@ -127,7 +127,7 @@ func (p *planner) leads(ctx actor.Context) bool { return p.at(ctx).Term != 0 }
 // notLeading returns the answer of a node that does not lead.
 func (p *planner) notLeading() *messages.Refused {
 	leader, _ := p.Leader()
-	detail := fmt.Sprintf("node %s does not lead the planner; no node does at the moment, so repeat the request", p.Node)
+	detail := fmt.Sprintf("node %s does not lead the planner; no node does now, so repeat the request", p.Node)
 	if leader != "" && leader != p.Node {
 		detail = fmt.Sprintf("node %s does not lead the planner; ask node %s", p.Node, leader)
 	}

@@ -61,11 +61,13 @@ func (s *stage) view(proto.Message) proto.Message {
 	for _, d := range s.specs {
 		name := d.GetSpec().GetName()
 		status := &messages.DeploymentStatus{Spec: d.GetSpec(), Revision: d.GetRevision(), Node: "a",
-			Wakes: s.wakes[name], Need: &messages.ReplicaNeed{Weights: 60 * mib, Fixed: 2 * mib, Min: 2 * mib, MinAlone: 2 * mib}}
+			Wakes: s.wakes[name],
+			Need:  &messages.ReplicaNeed{Weights: 60 * mib, Fixed: 2 * mib, Min: 2 * mib, MinAlone: 2 * mib}}
 		for _, a := range d.GetSpec().GetAssignments().GetReplicas() {
-			status.Assigned = append(status.Assigned, &messages.AssignmentStatus{Replica: a.GetReplica(), Node: a.GetNode(),
-				Gpus: a.GetGpus(), Progress: messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP, Since: a.GetAt(),
-				At: a.GetAt()})
+			status.Assigned = append(status.Assigned, &messages.AssignmentStatus{
+				Replica: a.GetReplica(), Node: a.GetNode(), Gpus: a.GetGpus(), Since: a.GetAt(), At: a.GetAt(),
+				Progress: messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP,
+			})
 			status.Wakes = 0
 		}
 		v.Deployments = append(v.Deployments, status)
@@ -95,7 +97,8 @@ func (s *stage) assign(_ context.Context, a planner.Assigned) (uint64, error) {
 		for _, r := range a.Assignments.GetReplicas() {
 			names = append(names, r.GetReplica())
 		}
-		s.writes = append(s.writes, fmt.Sprintf("%s: %d %v of term %d", a.Name, a.Replicas, names, a.Assignments.GetTerm()))
+		s.writes = append(s.writes,
+			fmt.Sprintf("%s: %d %v of term %d", a.Name, a.Replicas, names, a.Assignments.GetTerm()))
 		return a.Revision + 100, nil
 	}
 	return 0, planner.ErrConflict
@@ -105,7 +108,8 @@ func (s *stage) play() {
 	s.sys = testkit.System(s.t)
 	s.router = testkit.NewPeer(s.t, s.sys, "router", s.view)
 	s.group = testkit.NewPeer(s.t, s.sys, "group", nil)
-	cache := testkit.NewPeer(s.t, s.sys, "cache", func(proto.Message) proto.Message { return &messages.HostCacheStatus{} })
+	cache := testkit.NewPeer(s.t, s.sys, "cache",
+		func(proto.Message) proto.Message { return &messages.HostCacheStatus{} })
 	gpus := make(map[string]*testkit.Peer)
 	for _, name := range []string{"gpu-0", "gpu-1"} {
 		gpus[name] = testkit.NewPeer(s.t, s.sys, name, func(proto.Message) proto.Message {
@@ -114,7 +118,8 @@ func (s *stage) play() {
 			if s.silent && name == "gpu-1" {
 				return nil
 			}
-			return &messages.GpuStatus{Name: name, MemoryBytes: 100 * mib, Budget: &messages.MemoryBudget{KvReserve: 10 * mib}}
+			return &messages.GpuStatus{Name: name, MemoryBytes: 100 * mib,
+				Budget: &messages.MemoryBudget{KvReserve: 10 * mib}}
 		})
 	}
 	a := &messages.Member{Name: "a", Gpus: []string{"gpu-0", "gpu-1"}}
@@ -193,7 +198,7 @@ func TestStoresAssignments(t *testing.T) {
 	})
 }
 
-// TestWakesAndRefuses checks that requests wake a model, and that a model without room is told so with each
+// TestWakesAndRefuses checks that requests wake a model, and that a model without room learns so with each
 // plan, and once more when it has its replica.
 func TestWakesAndRefuses(t *testing.T) {
 	run(t, func(s *stage) {
@@ -212,7 +217,8 @@ func TestWakesAndRefuses(t *testing.T) {
 		s.set(func() { s.silent = false })
 		s.after(3*time.Second, "n: 1 [n-0] of term 7")
 		refused = testkit.Got[*messages.PlacementRefused](s.group)
-		if last := refused[len(refused)-1]; last.GetName() != "n" || last.GetMissing() != 0 || last.GetRevision() < 100 {
+		last = refused[len(refused)-1]
+		if last.GetName() != "n" || last.GetMissing() != 0 || last.GetRevision() < 100 {
 			t.Errorf("the end: %v", last)
 		}
 	})

@@ -236,5 +236,6 @@ func (p *planner) onEnded(r *core.Record) {
 		text = fmt.Sprintf("%d deployments stored", len(r.Writes))
 	}
 	p.Log.Info().Strs("causes", r.Causes).Str("outcome", r.Outcome).Str("changes", text).Msg("planned")
-	p.Publish("planner.planned", "planner", fmt.Sprintf("plan %d of term %d: %s; %s", r.Number, r.Term, text, r.Outcome))
+	p.Publish("planner.planned", "planner",
+		fmt.Sprintf("plan %d of term %d: %s; %s", r.Number, r.Term, text, r.Outcome))
 }

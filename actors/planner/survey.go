@@ -32,7 +32,8 @@ func (p *planner) survey(ctx actor.Context, e core.Survey) {
 				}
 				a := asked{node: n}
 				for _, gpu := range n.GPUs {
-					a.gpus = append(a.gpus, supervise.Request(root, p.GPU(members[i], gpu), &messages.GetGpu{}, surveyTimeout))
+					a.gpus = append(a.gpus,
+						supervise.Request(root, p.GPU(members[i], gpu), &messages.GetGpu{}, surveyTimeout))
 				}
 				a.images = supervise.Request(root, p.HostCache(members[i]), &messages.GetHostCache{}, surveyTimeout)
 				nodes = append(nodes, a)
@@ -81,8 +82,9 @@ func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCac
 	islands := islandsOf(gpus)
 	for i, g := range gpus {
 		d := core.Device{Device: schedule.Device{
-			Name: deviceName(n.Name, n.GPUs[i]), Node: n.Name, Draining: n.Draining, Leaving: n.Leaving, Silent: g == nil,
-			Utilization: -1, Images: host, DiskImages: disk, Engine: engineOf(g.GetEngine()), Memory: int64(g.GetMemoryBytes()),
+			Name: deviceName(n.Name, n.GPUs[i]), Node: n.Name, Draining: n.Draining, Leaving: n.Leaving,
+			Silent: g == nil, Utilization: -1, Images: host, DiskImages: disk, Engine: engineOf(g.GetEngine()),
+			Memory: int64(g.GetMemoryBytes()),
 		}}
 		if g != nil {
 			d.Island = islands[g.GetUuid()]

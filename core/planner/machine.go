@@ -214,7 +214,7 @@ func (m *Machine) survey(e event) {
 	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
 
-// plan has the plan made.
+// plan requests the plan.
 func (m *Machine) plan(e event) {
 	silent := 0
 	for _, d := range e.devices {
@@ -300,6 +300,7 @@ func (m *Machine) conclude(e event) {
 	m.round.record.Outcome = "stored"
 	if len(m.round.writes) > 0 {
 		m.round.record.Outcome = "not stored: the planner is paused"
+		m.resumes = true
 	}
 	m.end("store", e.Time, fmt.Sprintf("%d writes", len(m.round.record.Writes)))
 	m.finish(e)

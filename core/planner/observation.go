@@ -97,6 +97,9 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 				// the report is about an earlier assignment of that name
 				p.Progress, p.Since, p.Failure, p.Devices = schedule.Assigned, a.At, "", a.Devices
 			}
+			if p.Failure != "" { // it leaves because it failed, not because it was withdrawn
+				p.Progress = min(p.Progress, schedule.Starting)
+			}
 		}
 		all = append(all, p)
 	}

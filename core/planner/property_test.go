@@ -197,8 +197,9 @@ func (w *world) do(event func() []Effect) []Effect {
 					w.Fatalf("answered: %s again, or after its time", a.ID)
 				}
 				delete(w.asked, a.ID)
-				if e.Record != nil && a.Model != "" && w.stored[a.Model] != nil && len(e.Record.Verdicts[a.Model]) == 0 &&
-					len(e.Record.Snapshot.Devices) > 0 && e.Record.planned(a.Model) {
+				if e.Record != nil && a.Model != "" && w.stored[a.Model] != nil &&
+					len(e.Record.Verdicts[a.Model]) == 0 && len(e.Record.Snapshot.Devices) > 0 &&
+					e.Record.planned(a.Model) {
 					w.Fatalf("answered: no verdicts for %s", a.Model)
 				}
 			}
@@ -223,15 +224,20 @@ func (w *world) mustLead(e Effect) {
 	w.calls = append(w.calls, e)
 }
 
-// checkRefusals checks that deployments were told what the plan says.
+// checkRefusals checks that deployments learned what the plan says.
 func (w *world) checkRefusals(r *Record) {
 	for _, d := range r.Planned {
 		unmet := slices.ContainsFunc(r.Plan.Unmet, func(u schedule.Unmet) bool { return u.Model == d.Model.Name })
 		told, any := w.refused[d.Model.Name]
 		if d.Leader != "" && d.Revision != 0 && (told != unmet || !any) {
-			w.Fatalf("refused: %s was told %v, and the plan says %+v", d.Model.Name, told, r.Plan.Unmet)
+			w.Fatalf("refused: %s learned %v, and the plan says %+v", d.Model.Name, told, r.Plan.Unmet)
 		}
 	}
+}
+
+func isStore(e Effect) bool {
+	_, is := e.(Store)
+	return is
 }
 
 func (w *world) checkWrite(e Store) {
@@ -251,7 +257,7 @@ func (w *world) checkWrite(e Store) {
 		w.Fatalf("observed: %+v, of revision %d", e, w.observed[e.Name])
 	case d.Revision != e.Revision: // it will be a conflict
 		return
-	case slices.ContainsFunc(w.calls[:len(w.calls)-1], func(c Effect) bool { _, ok := c.(Store); return ok }):
+	case slices.ContainsFunc(w.calls[:len(w.calls)-1], isStore):
 		w.Fatal("one write: two are in flight")
 	}
 	names := make(map[string]bool)

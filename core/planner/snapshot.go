@@ -108,7 +108,7 @@ func (m *Machine) model(d *Deployment) schedule.Model {
 	case d.Revision == 0:
 		model.Min, model.Max = 0, 0
 	case d.Leader == "":
-		model.HeldBy, model.HeldTill, model.Replicas = "nobody: its deployment does not report", time.Time{},
+		model.HeldBy, model.HeldTill, model.Replicas = "the planner: its deployment does not report", time.Time{},
 			len(d.Assigned)
 	case model.HeldBy == "" && model.Max > 0 && (!d.Planned || d.Replicas != d.Intended):
 		n := min(max(d.Replicas, model.Min), model.Max)
@@ -153,7 +153,7 @@ func (m *Machine) end(name string, now time.Time, result string) {
 }
 
 // refuse tells deployments why they have fewer replicas than they want, or once that they have what they
-// want. A new leader does not know what they were told.
+// want. A new leader does not know what they have learned.
 func (m *Machine) refuse() {
 	r := &m.round
 	unmet := make(map[string]bool)

@@ -21,9 +21,10 @@ func (m *Machine) writes() (all []Write) {
 	needed := make(map[string]bool) // replicas whose memory a new one of another model needs
 	for _, a := range plan.Assignments {
 		for _, name := range a.After {
-			needed[name] = needed[name] || a.New && !slices.ContainsFunc(plan.Departures, func(d schedule.Departure) bool {
+			own := slices.ContainsFunc(plan.Departures, func(d schedule.Departure) bool {
 				return d.Replica == name && d.Model == a.Model
 			})
+			needed[name] = needed[name] || a.New && !own
 		}
 	}
 	var last []Write

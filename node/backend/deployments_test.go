@@ -71,7 +71,8 @@ func TestUpdate(t *testing.T) {
 	}
 	assigned := planner.Assigned{Name: "m", Revision: done.Revision - 1, Replicas: 3,
 		Assignments: &messages.Assignments{Term: 5, Replicas: []*messages.Assignment{{Replica: "m-1"}}},
-		Write:       plan.Write{Changes: []plan.Change{{Replica: "m-1", Why: "load"}, {Replica: "m-0", Withdrawn: true}}}}
+		Write: plan.Write{
+			Changes: []plan.Change{{Replica: "m-1", Why: "load"}, {Replica: "m-0", Withdrawn: true}}}}
 	if _, err := c.AssignAtRevision(t.Context(), assigned); !errors.Is(err, planner.ErrConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
