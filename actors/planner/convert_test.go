@@ -27,7 +27,8 @@ func TestUnknownDemand(t *testing.T) {
 	}
 	d, active = demandOf(&messages.DeploymentStatus{
 		Wakes: 2, OldestWaiting: durationpb.New(5 * time.Second),
-		Demand: &messages.Demand{ArrivalsPerSecond: 3, RecentPerSecond: new(0.0), Ttft: &messages.Quantiles{Count: 4, P99: 0.5}},
+		Demand: &messages.Demand{ArrivalsPerSecond: 3, RecentPerSecond: new(0.0),
+			Ttft: &messages.Quantiles{Count: 4, P99: 0.5}},
 		Replicas: []*messages.ReplicaStatus{
 			{State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: 3, Waiting: 1, MaxSequences: 10, KvBlocks: 100,
 				KvBlocksFree: 25},
@@ -89,7 +90,8 @@ func TestDevices(t *testing.T) {
 			Cause: messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST}},
 		{Uuid: "u3", MemoryBytes: 100},
 	}
-	images := &messages.HostCacheStatus{Images: []*messages.HostImage{{Model: "h", RevisionDigest: "q"}, {Model: "filling"}}}
+	images := &messages.HostCacheStatus{Images: []*messages.HostImage{
+		{Model: "h", RevisionDigest: "q"}, {Model: "filling"}}}
 	all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, Draining: true}, gpus,
 		images, names)
 	d := all[0]

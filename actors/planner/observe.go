@@ -72,8 +72,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	*m = schedule.Model{
 		Name: spec.GetName(), Priority: priorityOf(spec.GetPriority()), SLO: sloOf(spec), Min: least, Max: most,
 		Replicas: int(spec.Wanted()), Engine: engineOf(spec.GetEngine().GetKind()),
-		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second,
-		Loads: loadsOf(status),
+		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(),
+		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
 	}
 	if m.IdleAfter == 0 {
 		m.IdleAfter = math.MaxInt64 // never

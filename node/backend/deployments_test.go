@@ -86,6 +86,7 @@ func TestUpdate(t *testing.T) {
 		t.Error(err)
 	}
 	d.spec.Level, d.spec.ReplicaLevels = messages.Level_LEVEL_PARKED, map[string]messages.Level{"m-0": 2}
+	d.spec.HeldBy = &messages.Hold{What: "models.park"}
 	if err := c.WakeAtRevision(t.Context(), "m", d.at-1, 1, 0, "late"); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
