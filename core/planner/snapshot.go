@@ -49,6 +49,9 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 		}
 		s.Models, s.Replicas = append(s.Models, model), append(s.Replicas, placed...)
 		s.Reserved = append(s.Reserved, d.Reserved...)
+		for _, a := range d.Assigned { // another replica of that name would seem not to have left
+			s.Reserved = append(s.Reserved, a.After...)
+		}
 		for _, p := range placed {
 			counted[p.Name] = model.Sized
 		}

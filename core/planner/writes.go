@@ -30,7 +30,7 @@ func (m *Machine) writes() (all []Write) {
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		if d.Revision == 0 || d.Leader == "" || !d.Planned && !d.Model.Sized && d.Model.Max > 0 {
+		if d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0) {
 			continue // there is nothing to store, or to decide yet
 		}
 		w := m.write(d, d.target(plan, there, r.record.At))
