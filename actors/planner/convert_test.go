@@ -30,13 +30,13 @@ func TestUnknownDemand(t *testing.T) {
 		Demand: &messages.Demand{ArrivalsPerSecond: 3, RecentPerSecond: new(0.0),
 			Ttft: &messages.Quantiles{Count: 4, P99: 0.5}},
 		Replicas: []*messages.ReplicaStatus{
-			{State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: 3, Waiting: 1, MaxSequences: 10, KvBlocks: 100,
-				KvBlocksFree: 25},
+			{State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: 3, Waiting: 1, MaxSequences: 10,
+				KvBlocks: 100, KvBlocksFree: 25},
 			{State: messages.ReplicaState_REPLICA_STATE_LOADING, MaxSequences: 100, KvBlocks: 100},
 		},
 	}, now)
-	want = schedule.Demand{Rate: 3, Recent: 0, TTFT: 500 * time.Millisecond, TPOT: -1, Running: 3, Waiting: 1, Pending: 2,
-		Oldest: now.Add(-5 * time.Second), Places: 10, KV: 0.75, Utilization: -1}
+	want = schedule.Demand{Rate: 3, Recent: 0, TTFT: 500 * time.Millisecond, TPOT: -1, Running: 3, Waiting: 1,
+		Pending: 2, Oldest: now.Add(-5 * time.Second), Places: 10, KV: 0.75, Utilization: -1}
 	if d != want || !active {
 		t.Errorf("%+v, %v, want %+v", d, active, want)
 	}
@@ -45,7 +45,8 @@ func TestUnknownDemand(t *testing.T) {
 // TestLimits checks the limits of deployments that sleep, are stopped or parked, or are held.
 func TestLimits(t *testing.T) {
 	spec := func(replicas, least, most uint32) *messages.DeploymentSpec {
-		return &messages.DeploymentSpec{Name: "m", Replicas: new(replicas), MinReplicas: new(least), MaxReplicas: new(most)}
+		return &messages.DeploymentSpec{Name: "m", Replicas: new(replicas), MinReplicas: new(least),
+			MaxReplicas: new(most)}
 	}
 	preempted, parked, held := spec(3, 1, 3), spec(2, 1, 3), spec(2, 1, 3)
 	preempted.Preemptions = []*messages.Preemption{{Replica: "m-1"}}
@@ -137,7 +138,8 @@ func TestAssignmentsSurvive(t *testing.T) {
 		{Replica: "m-0", Devices: []string{"a/gpu-0", "a/gpu-1"}, Why: "w", After: []string{"x-1"}, At: now},
 		{Replica: "m-1", Devices: []string{"b/gpu-0"}, Why: "v"}}}
 	spec := &messages.DeploymentSpec{Name: "m", Assignments: assignmentsOf(w)}
-	if d := deploymentOf(spec, 1, nil, now); !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
+	d := deploymentOf(spec, 1, nil, now)
+	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -137,7 +137,8 @@ func (w *world) run(ticks int) {
 func (w *world) stray(call Effect) func() {
 	check := func(f func() []Effect) {
 		before := w.picture()
-		if round := w.m.round.number; w.m.State() != Idle && reflect.ValueOf(call).FieldByName("Round").Uint() == round {
+		of := reflect.ValueOf(call).FieldByName("Round").Uint()
+		if w.m.State() != Idle && of == w.m.round.number {
 			return
 		}
 		for _, e := range f() {

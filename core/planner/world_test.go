@@ -62,7 +62,8 @@ func (w *world) deploy(name string) {
 	most := least + rapid.IntRange(0, 2).Draw(w.T, "more")
 	d.Model = schedule.Model{Name: name, Min: least, Max: most, Sized: true,
 		Priority: schedule.Priority(rapid.IntRange(0, 3).Draw(w.T, "priority")), Group: 1,
-		Weights: rapid.Int64Range(8, 28).Draw(w.T, "weights") * gib, Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib}}
+		Weights: rapid.Int64Range(8, 28).Draw(w.T, "weights") * gib,
+		Need:    hbm.Need{Fixed: gib, Min: gib, MinAlone: gib}}
 	d.Model.Demand = schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}
 	if rapid.IntRange(0, 5).Draw(w.T, "held") == 0 {
 		d.Model.HeldBy, d.Model.Replicas = "operator", rapid.IntRange(0, 2).Draw(w.T, "wanted")

@@ -104,7 +104,8 @@ func TestUpdate(t *testing.T) {
 	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	want := []string{"model.deployed", "model.scaled", "replica.placed", "replica.withdrawn", "model.scaled", "model.scaled", "model.scaled", "model.deleted"}
+	want := []string{"model.deployed", "model.scaled", "replica.placed", "replica.withdrawn",
+		"model.scaled", "model.scaled", "model.scaled", "model.deleted"}
 	if !slices.Equal(e, want) {
 		t.Errorf("%q, want %q", e, want)
 	}

@@ -35,7 +35,7 @@ func NewPlans(r prometheus.Registerer) *Plans {
 		}, []string{"change"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_planner_writes_total",
-			Help: "Deployments that plans of this node changed, by outcome: stored, conflict, not stored or not confirmed.",
+			Help: "Writes of plans of this node, by outcome: stored, conflict, not stored or not confirmed.",
 		}, []string{"outcome"}),
 		unmet: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "troupe_planner_missing_replicas",

@@ -19,9 +19,10 @@ func TestPlans(t *testing.T) {
 	p := NewPlans(registry)
 	changes := []planner.Change{{Replica: "m-1"}, {Replica: "n-1", Withdrawn: true}}
 	p.Planned(&planner.Record{Causes: []string{"n: a spike", "interval"},
-		Plan:   schedule.Plan{Unmet: []schedule.Unmet{{Model: "m", Missing: 2}}},
-		Steps:  []planner.Step{{Name: "schedule", Took: time.Second}},
-		Writes: []planner.Write{{Outcome: planner.Done, Changes: changes}, {Outcome: planner.Conflict, Changes: changes}}})
+		Plan:  schedule.Plan{Unmet: []schedule.Unmet{{Model: "m", Missing: 2}}},
+		Steps: []planner.Step{{Name: "schedule", Took: time.Second}},
+		Writes: []planner.Write{{Outcome: planner.Done, Changes: changes},
+			{Outcome: planner.Conflict, Changes: changes}}})
 	p.Planned(&planner.Record{Causes: []string{"interval"}, Plan: schedule.Plan{Unmet: []schedule.Unmet{
 		{Model: "n", Missing: 1}}}})
 	p.Planned(&planner.Record{Causes: []string{"node a has changed"}})

@@ -64,7 +64,9 @@ func (c *cluster) injectPreempt(f Fault, later func(func())) {
 		}
 	})
 	if f.For > 0 {
-		later(func() { c.operator.Update(f.Model, func(s *messages.DeploymentSpec) { s.Preemptions, s.HeldBy = nil, nil }) })
+		later(func() {
+			c.operator.Update(f.Model, func(s *messages.DeploymentSpec) { s.Preemptions, s.HeldBy = nil, nil })
+		})
 	}
 }
 
