@@ -12,6 +12,7 @@ import (
 	"troupe/core/kv"
 	"troupe/core/planner"
 	"troupe/core/router"
+	"troupe/core/schedule"
 )
 
 // settling is how long the cluster runs before the beginning, so that its replicas serve then and have their
@@ -128,6 +129,10 @@ func (s *simulation) addModels() error {
 // checkDevices returns an error if the deployment names a device that does not exist, or one on which the times of
 // its steps are not known.
 func (m *model) checkDevices() error {
+	if m.Group > 1 && m.Priority != schedule.Critical {
+		return fmt.Errorf("deployment %s: its replicas have %d devices, and may share them with other models, which is "+
+			"not simulated; make it critical", m.Name, m.Group)
+	}
 	for _, name := range m.Devices {
 		if !slices.ContainsFunc(m.sim.devices, func(d *device) bool { return d.name() == name }) {
 			return fmt.Errorf("deployment %s: there is no device %q", m.Name, name)

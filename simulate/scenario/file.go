@@ -16,8 +16,9 @@ type File struct {
 	Loads       Loads           `yaml:"loads"`
 	Faults      []Fault         `yaml:"faults"`
 
-	Links    any `yaml:"links"`
-	Policies any `yaml:"policies"`
+	Policies Policies `yaml:"policies"`
+
+	Links any `yaml:"links"`
 
 	path   string
 	source []byte
@@ -78,6 +79,28 @@ type Model struct {
 	Steps map[string]cost.Steps `yaml:"steps"`
 }
 
+// Policies are the figures of plans; see schedule.Options. Those that are missing have its defaults.
+type Policies struct {
+	Policy         string  `yaml:"policy"`
+	Placement      string  `yaml:"placement"`
+	SpikeFactor    float64 `yaml:"spike_factor"`
+	SpikeArrivals  float64 `yaml:"spike_arrivals"`
+	Headroom       float64 `yaml:"headroom"`
+	DownHeadroom   float64 `yaml:"down_headroom"`
+	KVFull         float64 `yaml:"kv_full"`
+	UpAt           float64 `yaml:"up_at"`
+	DownAt         float64 `yaml:"down_at"`
+	QueueAt        float64 `yaml:"queue_at"`
+	ShareBelow     float64 `yaml:"share_below"`
+	FillBelow      float64 `yaml:"fill_below"`
+	ParkBelow      float64 `yaml:"park_below"`
+	DownAfter      Time    `yaml:"down_after"`
+	IdleAfter      Time    `yaml:"idle_after"`
+	Residence      Time    `yaml:"residence"`
+	ResidenceLoads float64 `yaml:"residence_loads"`
+	StartTimeout   Time    `yaml:"start_timeout"`
+}
+
 // Deployment is a deployment, with the keys of a node's configuration.
 type Deployment struct {
 	Name         string   `yaml:"name"`
@@ -86,9 +109,10 @@ type Deployment struct {
 	MinReplicas  *int     `yaml:"min_replicas"`
 	MaxReplicas  *int     `yaml:"max_replicas"`
 	IdleAfter    Time     `yaml:"idle_after"`
-	Level        string   `yaml:"level"`   // active, standby or parked
-	Wait         bool     `yaml:"wait"`    // its requests wait even if no device has room
-	Devices      []string `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
+	Level        string   `yaml:"level"`     // active, standby or parked
+	WakeWait     *Time    `yaml:"wake_wait"` // for a device that another model uses; negative: as long as they want
+	Wait         bool     `yaml:"wait"`      // its requests wait even if no device has room
+	Devices      []string `yaml:"devices"`   // where replicas may be, as "node/gpu-0"; empty: anywhere
 	Priority     string   `yaml:"priority"`
 	MaxSequences *int     `yaml:"max_sequences"`
 	MaxWaiting   *int     `yaml:"max_waiting"`
