@@ -108,7 +108,7 @@ func (w *world) mayLeave(q request, r *replica) bool {
 		return u <= Missed || u == Headroom && v.Priority == Batch
 	case u > Missed:
 		return false
-	case v.Demand.idle(w.at, w.options) && v.Min < v.have() && w.rested(r):
+	case v.Demand.idle(w.at, w.options) && v.Min < v.staying() && w.rested(r):
 		return true
 	}
 	return v.Priority == m.Priority && u == Wake && w.rested(r) && w.waitedLong(m)
@@ -151,7 +151,7 @@ func (w *world) allowed(q request, leave []*replica) bool {
 				n++
 			}
 		}
-		below := r.model.have()-n < r.model.Min
+		below := r.model.staying()-n < r.model.Min
 		if below && !(q.urgency == Minimum && r.model.Priority > q.Priority) {
 			return false
 		}

@@ -151,11 +151,11 @@ func (w *world) add(m *model, phase int) bool {
 	if !m.Sized || m.refused || missing <= 0 || !slices.Contains(phases[phase], u) {
 		return false
 	}
+	if len(m.replicas)+len(m.old) > m.most() { // a replica has to leave first
+		return false
+	}
 	var replaces *replica
 	if m.have() >= m.want.Replicas {
-		if len(m.replicas)+len(m.old) > m.most() {
-			return false
-		}
 		replaces = removal(m, evicted)
 	}
 	q := request{model: m, urgency: u, siblings: u == Minimum, why: m.want.Why}

@@ -80,6 +80,12 @@ func TestPlanOfDuplicates(t *testing.T) {
 			t.Fatalf("%s is assigned twice", a.Replica)
 		}
 		named[a.Replica] = true
+		if a.Replica == "m-0" && !slices.Equal(a.Devices, []string{"a/gpu-0"}) {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if !named["m-0"] {
+		t.Fatalf("m-0 does not stay: %+v", plan.Departures)
 	}
 	if n := count(plan, "nothing"); n > 2*replicasPerDevice {
 		t.Fatalf("%d replicas on two devices", n)

@@ -20,7 +20,7 @@ import (
 //	model NAME PRIORITY KEY=VALUE  weights and kv in GiB, min, max, group, load, wait, pinned=yes, held=WHO
 //	set NAME KEY=VALUE             changes a model, likewise
 //	options KEY=VALUE              policy, placement
-//	demand NAME KEY=VALUE          running, pending, places, rate, recent, ttft, tpot, kv, use, capacity
+//	demand NAME KEY=VALUE          running, waiting, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
 //	                               use, engine, unused and other in GiB, weights, host, disk and folder of a model
@@ -187,6 +187,8 @@ func (s *scripted) demand(m *Model, options []string) {
 			} else if d.Oldest.IsZero() {
 				d.Oldest = s.At
 			}
+		case "waiting":
+			d.Waiting = int(number64(s.t, value))
 		case "places":
 			d.Places = int(number64(s.t, value))
 		case "rate":

@@ -172,6 +172,12 @@ func (m *model) have() int {
 	return n
 }
 
+// staying returns the number of replicas that a model has, without those on devices that drain and have no
+// substitute.
+func (m *model) staying() int {
+	return m.have() - len(m.unpaired(func(r *replica) bool { return r.evicted }))
+}
+
 // serving returns the number of replicas that serve.
 func (m *model) serving() (n int) {
 	for _, all := range [][]*replica{m.replicas, m.old} {
