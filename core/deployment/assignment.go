@@ -33,7 +33,7 @@ func (a Assignment) location() (at Location, single bool) {
 	return Location{a.Node, a.GPUs[0]}, true
 }
 
-// attempt is an assignment whose replica failed.
+// attempt is an assignment whose replica failed. It is forgotten with the assignment.
 type attempt struct {
 	at   time.Time // of the assignment
 	why  string
@@ -51,13 +51,6 @@ func (d *Deployment) assignedAt(name string, at Location) bool {
 	a, ok := d.spec.Assigned[name]
 	to, single := a.location()
 	return ok && single && to == at
-}
-
-// failedAttempt returns the attempt to start the replica of an assignment, if it failed.
-func (d *Deployment) failedAttempt(name string) (last attempt, failed bool) {
-	last, tried := d.attempts[name]
-	a, assigned := d.spec.Assigned[name]
-	return last, tried && assigned && last.at.Equal(a.At)
 }
 
 // failAssignment notes that the replica of an assignment failed, so that it is not started again. A

@@ -87,8 +87,8 @@
 // The planner writes the number of replicas together with the assignments, so a planned deployment
 // stores no number. If replicas are missing for lack of room, the planner says so with PlacementRefused,
 // which becomes the failure of the deployment until the next one, for at most 30 s. Another plan does not
-// clear a failure on a GPU; that happens when a replica serves, or those that are wanted serve and the
-// assignment that failed is gone.
+// clear a failure on a GPU; that happens when another replica begins to serve, and when those that are
+// wanted serve.
 //
 // A deployment that waits for its first plan (Unplanned) keeps the replicas that are there, and starts no
 // others.

@@ -32,7 +32,7 @@ func (d *Deployment) follow(now time.Time) {
 func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 	a, assigned := d.spec.Assigned[r.spec.Name]
 	switch {
-	case r.phase > Up || r.preemption != nil:
+	case r.phase > Up:
 		return "", false
 	case d.spec.Level == Parked:
 		return "the deployment is parked", true
@@ -46,7 +46,7 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 	return "it is no longer assigned", true
 }
 
-// forgiveFailure forgets a failure once its assignment is withdrawn and the replicas that are wanted serve.
+// forgiveFailure forgets a failure once the replicas that are wanted serve. They may have served before it.
 func (d *Deployment) forgiveFailure() {
 	serving := 0
 	for _, r := range d.replicas {
@@ -54,7 +54,7 @@ func (d *Deployment) forgiveFailure() {
 			serving++
 		}
 	}
-	if len(d.attempts) == 0 && serving > 0 && serving >= d.wantedActive() {
+	if serving > 0 && serving >= d.wantedActive() {
 		d.failure = nil
 	}
 }
@@ -82,7 +82,7 @@ func (d *Deployment) freeLeases() {
 func (d *Deployment) startAssigned(name string, now time.Time) {
 	a := d.spec.Assigned[name]
 	at, single := a.location()
-	_, failed := d.failedAttempt(name)
+	_, failed := d.attempts[name]
 	_, left := d.lastPlacement[name]
 	switch {
 	case d.replicas[name] != nil || failed || len(a.After) > 0 && !left:
@@ -141,7 +141,7 @@ func (d *Deployment) waitsForPlanner() bool {
 		return false
 	}
 	for name, a := range d.spec.Assigned {
-		if _, failed := d.failedAttempt(name); !failed && len(a.After) == 0 {
+		if _, failed := d.attempts[name]; !failed && len(a.After) == 0 {
 			return false
 		}
 	}

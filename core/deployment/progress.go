@@ -49,7 +49,7 @@ func (d *Deployment) progress() (all []ReplicaProgress) {
 func (d *Deployment) progressOf(name string) ReplicaProgress {
 	a := d.spec.Assigned[name]
 	p := ReplicaProgress{Replica: name, Node: a.Node, GPUs: a.GPUs, At: a.At}
-	if last, failed := d.failedAttempt(name); failed {
+	if last, failed := d.attempts[name]; failed {
 		p.Failure, p.Since = last.why, last.when
 	}
 	r := d.replicas[name]
