@@ -102,7 +102,8 @@ func (c *control) holdMigrated(ctx context.Context, replica string, hold *messag
 		return err
 	}
 	for _, d := range all {
-		if !slices.ContainsFunc(d.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == replica }) {
+		named := func(r *messages.ReplicaStatus) bool { return r.GetName() == replica }
+		if !slices.ContainsFunc(d.GetReplicas(), named) {
 			continue
 		}
 		model := d.GetSpec().GetName()

@@ -120,7 +120,7 @@ func TestLevelsHold(t *testing.T) {
 		}
 		wide, err := applyChange(b.spec, &messages.DeploymentSpec{Name: "m", MaxReplicas: new(uint32(9))}, nil)
 		if err != nil || wide.HeldByText() != name+" by ops" {
-			t.Errorf("%s: a level is held by nobody: %v, %v", name, wide, err)
+			t.Errorf("%s: the hold of a level ended: %v, %v", name, wide, err)
 		}
 		if _, err := c.activateModel(ctx, &messages.ActivateModelRequest{Name: "m"}); err != nil || b.spec.Held() {
 			t.Errorf("active again: %v, %v", b.spec, err)
@@ -143,8 +143,8 @@ func TestPreemptHolds(t *testing.T) {
 	_, b := held(t, 4)
 	b.spec.Replicas = new(uint32(2))
 	hold := HoldBy(withCaller(t.Context(), "ops"), "replicas.preempt", nil, time.Unix(0, 0))
-	spec, err := Preempt(b.spec, &messages.ReplicaStatus{Name: "m-1", Model: "m"}, &messages.PreemptReplicaRequest{}, "p",
-		hold, time.Unix(0, 0))
+	spec, err := Preempt(b.spec, &messages.ReplicaStatus{Name: "m-1", Model: "m"}, &messages.PreemptReplicaRequest{},
+		"p", hold, time.Unix(0, 0))
 	if err != nil || spec.HeldByText() != "replicas.preempt by ops" || spec.Wanted() != 1 {
 		t.Fatalf("%v, %v", spec, err)
 	}

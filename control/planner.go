@@ -17,7 +17,8 @@ func (c *control) plannerEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
 		serve(c, life, "planner-get", "planner.get", "the planner that leads, and its last plan", c.getPlanner),
 		serve(c, life, "planner-plan", "planner.plan",
-			`what the planner would do now, and why; nothing is done. {"number": 3} shows a plan that was made`, c.plan),
+			`what the planner would do now, and why; nothing is done. {"number": 3} shows a plan that was made`,
+			c.plan),
 		serve(c, life, "planner-explain", "planner.explain",
 			`why a model has the replicas that it has: {"name": "kjv"}`, c.explainModel),
 		serve(c, life, "planner-pause", "planner.pause",

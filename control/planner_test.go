@@ -50,7 +50,8 @@ func TestPlannerRequests(t *testing.T) {
 		res.GetPlan().GetRequestId() != b.plan.GetRequestId() {
 		t.Errorf("plan: %v, %v", b.plan, err)
 	}
-	if _, err := c.plan(ctx, &messages.PlanRequest{Number: 3}); err != nil || b.plan.GetNow() || b.plan.GetNumber() != 3 {
+	if _, err := c.plan(ctx, &messages.PlanRequest{Number: 3}); err != nil || b.plan.GetNow() ||
+		b.plan.GetNumber() != 3 {
 		t.Errorf("plan 3: %v, %v", b.plan, err)
 	}
 	if _, err := c.explainModel(ctx, &messages.ExplainModelRequest{}); err == nil ||
@@ -83,7 +84,8 @@ func TestPauseNamesCaller(t *testing.T) {
 	if err != nil || b.paused.GetPaused() || res.GetEnded().GetWhy() != "upgrade" {
 		t.Errorf("%v, %v", res, err)
 	}
-	if _, err := c.pausePlanner(ctx, &messages.PausePlannerRequest{Why: strings.Repeat("x", maxPauseText+1)}); err == nil {
+	long := &messages.PausePlannerRequest{Why: strings.Repeat("x", maxPauseText+1)}
+	if _, err := c.pausePlanner(ctx, long); err == nil {
 		t.Error("a long reason is accepted")
 	}
 }

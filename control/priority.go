@@ -19,8 +19,8 @@ func checkPriority(s *messages.DeploymentSpec) error {
 	if _, known := messages.Priority_name[int32(s.GetPriority())]; !known {
 		return fmt.Errorf("deployment.priority is %d; send critical, high, standard or batch", s.GetPriority())
 	}
-	if class := s.GetDefaultClass(); s.DefaultClass != nil &&
-		(class < messages.PriorityClass_PRIORITY_CLASS_BATCH || class > messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE) {
+	least, most := messages.PriorityClass_PRIORITY_CLASS_BATCH, messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE
+	if class := s.GetDefaultClass(); s.DefaultClass != nil && (class < least || class > most) {
 		return fmt.Errorf("deployment.default_class is %d; send batch, standard or interactive, or leave it out for "+
 			"that of the priority", class)
 	}
@@ -52,8 +52,8 @@ func checkSLO(s *messages.DeploymentSpec) error {
 func checkTensorParallel(s *messages.DeploymentSpec) error {
 	engine := core.SpecOf(s.GetEngine().GetKind(), s.GetEngine().GetWithout())
 	if most := engine.Kind.MaxDevices(); int(s.GetTensorParallel()) > most {
-		return fmt.Errorf("deployment.tensor_parallel is %d, but the %s backend cannot divide a replica among devices; "+
-			"set it to %d", s.GetTensorParallel(), engine.Kind.OrNative(), most)
+		return fmt.Errorf("deployment.tensor_parallel is %d, but the %s backend cannot divide a replica among "+
+			"devices; set it to %d", s.GetTensorParallel(), engine.Kind.OrNative(), most)
 	}
 	return nil
 }

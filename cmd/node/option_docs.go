@@ -228,6 +228,7 @@ func helpVars() map[string]string {
 		"recordcosts": "Also store these costs, which \"troupe calibrate\" wrote; may be given several times.",
 
 		"reportoutput": "Output: table or json.",
+		"planmodel":    "Explain one model instead: its replicas, and which devices could have one more.",
 		"reportfor":    "Sample the cluster for this long, which gives peaks.",
 		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",
 		"reportmodels": "YAML file with models to report on instead of a cluster: their devices, and speeds or shares.",

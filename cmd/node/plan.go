@@ -14,7 +14,7 @@ import (
 
 type planCommand struct {
 	clusterClient
-	Model   string `arg:"" optional:"" help:"Explain one model instead: its replicas, and which devices could have one more."`
+	Model   string `arg:"" optional:"" help:"${planmodel}"`
 	Output  string `name:"output" short:"o" enum:"table,json" default:"table" help:"${reportoutput}"`
 	History bool   `name:"history" help:"Show the last plans that changed something."`
 	Number  uint64 `name:"number" placeholder:"N" help:"Show a plan of the history, by its number."`

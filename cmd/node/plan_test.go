@@ -15,11 +15,13 @@ func TestPlan(t *testing.T) {
 	url, conn := natsAt(t, "")
 	asked := make(map[string]string)
 	for endpoint, answer := range map[string]string{
-		"planner.get":  `{"planner": {"node": "a", "leads": true, "term": "3"}}`,
-		"planner.plan": `{"plan": {"node": "a", "term": "3", "models": [{"name": "kjv", "missing": 1, "unmet": "no room"}]}}`,
+		"planner.get": `{"planner": {"node": "a", "leads": true, "term": "3"}}`,
+		"planner.plan": `{"plan": {"node": "a", "term": "3",
+			"models": [{"name": "kjv", "missing": 1, "unmet": "no room"}]}}`,
 		"planner.explain": `{"explanation": {"model": {"name": "kjv"}, "devices": [{"device": "a/gpu-0",
 			"why": "lacks 3 MiB"}]}}`,
-		"planner.history": `{"plans": [{"number": "7", "node": "a", "departures": [{"name": "kjv-0", "why": "idle"}]}]}`,
+		"planner.history": `{"plans": [{"number": "7", "node": "a",
+			"departures": [{"name": "kjv-0", "why": "idle"}]}]}`,
 	} {
 		if _, err := conn.Subscribe("troupe.v1."+endpoint, func(m *nats.Msg) {
 			asked[endpoint] = string(m.Data)

@@ -17,6 +17,11 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 var at = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
+// millis returns a time in milliseconds.
+func millis(n float64) *durationpb.Duration {
+	return durationpb.New(time.Duration(n * float64(time.Millisecond)))
+}
+
 // report is a plan in which one model takes the place of another one, and a held one lacks a replica.
 func report() *messages.PlanReport {
 	return &messages.PlanReport{
@@ -25,10 +30,10 @@ func report() *messages.PlanReport {
 		Models: []*messages.ModelPlan{
 			{Name: "chat", Priority: "standard", Replicas: 1, Want: 2, Urgency: "SLO", Missing: 1, Min: 1, Max: 4,
 				Why: "ceil(1 × 2.4s / 2s)", Unmet: "b/gpu-0 lacks 3.2 GiB", Later: true, HeldBy: "models.scale by ops",
-				SloTtft: durationpb.New(2 * time.Second), Demand: &messages.ModelFigures{
-					Rate: new(3.25), Ttft: durationpb.New(2412 * time.Millisecond), Tpot: durationpb.New(31234 * time.Microsecond)}},
+				SloTtft: millis(2000), Demand: &messages.ModelFigures{
+					Rate: new(3.25), Ttft: millis(2412), Tpot: millis(31.234)}},
 			{Name: "code", Priority: "critical", Replicas: 2, Want: 2, Min: 0, Max: 2, Why: "requests wait",
-				SloTtft: durationpb.New(200 * time.Millisecond), SloTpot: durationpb.New(30 * time.Millisecond), Pinned: true},
+				SloTtft: millis(200), SloTpot: millis(30), Pinned: true},
 			{Name: "sums", Priority: "batch", HeldBy: "models.park", Max: 2,
 				HeldUntil: timestamppb.New(at.Add(time.Hour))},
 		},
@@ -56,9 +61,11 @@ func TestTexts(t *testing.T) {
 			At: timestamppb.New(at), Model: report().GetModels()[0], Replicas: report().GetReplicas(),
 			Departures: report().GetDepartures(),
 			Devices: []*messages.DeviceVerdict{
-				{Device: "a/gpu-0", Why: "has a replica of it"}, {Device: "b/gpu-0", Admits: true, Why: "has its weights"}},
-			Attempts: []*messages.FailedAttempt{
-				{Device: "b/gpu-1", Failures: 2, Why: "cannot read config.json", Until: timestamppb.New(at.Add(time.Minute))}},
+				{Device: "a/gpu-0", Why: "has a replica of it"},
+				{Device: "b/gpu-0", Admits: true, Why: "has its weights"}},
+			Attempts: []*messages.FailedAttempt{{
+				Device: "b/gpu-1", Failures: 2, Why: "cannot read config.json",
+				Until: timestamppb.New(at.Add(time.Minute))}},
 		}),
 		"history": History([]*messages.PlanReport{report(), report()}), "history-none": History(nil),
 		"paused": Status(&messages.PlannerStatus{Node: "a", Leads: true, Paused: &messages.PlannerPause{

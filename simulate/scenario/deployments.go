@@ -96,8 +96,8 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 	return out, nil
 }
 
-// addModel adds the sizes of a model and of its adapters, and the times of its steps on each kind of device. The
-// deployment is at path.
+// addModel adds the sizes of a model and of its adapters, and the times of its steps on each kind of device
+// that it may use. The deployment is at path.
 func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path string, given Deployment) error {
 	m, at := f.Models[model], fmt.Sprintf("models[%d]", model)
 	facts, err := s.factsOf(f, at, m)
@@ -117,7 +117,8 @@ func (s *Scenario) addModel(f *File, d *simulate.Deployment, model int, path str
 	}
 	d.Times = make(map[string]simulate.StepTimer)
 	for _, device := range s.Config.Devices {
-		if d.Times[device.Kind] != nil {
+		place := device.Node + "/" + device.Name
+		if d.Times[device.Kind] != nil || len(d.Devices) > 0 && !slices.Contains(d.Devices, place) {
 			continue
 		}
 		steps, err := f.stepsOn(at, m, device.Kind, d.Group)
