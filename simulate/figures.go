@@ -88,7 +88,7 @@ func (d *device) leave(name string) {
 func (s *simulation) freed(name string) {
 	for _, d := range s.cfg.Deployments {
 		m := s.models[d.Name]
-		if e, stops := m.stopping[name]; stops {
+		if e, stops := m.stopping[name]; stops && !e.device.node.cut {
 			delete(m.stopping, name)
 			e.device.leave(name)
 			m.handle(deployment.Freed{Request: e.request})

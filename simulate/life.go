@@ -120,8 +120,8 @@ func (r *replica) alive(do func(now time.Time) []core.Effect) func() {
 	}
 }
 
-// serving reports whether the replica serves.
-func (r *replica) serving() bool { return r.machine.State() == core.Serving }
+// serving reports whether the replica serves, as far as others hear.
+func (r *replica) serving() bool { return r.machine.State() == core.Serving && !r.cutOff() }
 
 var replicaStates = map[core.State]deployment.ReplicaState{core.Serving: deployment.ReplicaServing,
 	core.Suspending: deployment.ReplicaSuspending, core.Standby: deployment.ReplicaStandby,
@@ -146,6 +146,9 @@ func (r *replica) report() deployment.Reported {
 // publish reports to the deployment, unless only the load has changed: the deployment learns that before it
 // decides (report in tick).
 func (r *replica) publish() {
+	if r.cutOff() {
+		return
+	}
 	is := told{state: r.machine.State(), load: r.told.load}
 	if r.machine.Faulty() {
 		is.final = r.machine.Status().Fault.Final
@@ -183,7 +186,7 @@ func (d *device) shrunk(r *replica, e core.KVShrunk) {
 
 // note counts the tokens of all sequences of the replica. Those of steady steps have not been counted one by one.
 func (r *replica) note() {
-	if r.machine.Batch() == nil {
+	if r.machine.Batch() == nil || r.cutOff() {
 		return
 	}
 	for _, q := range r.assigned() {

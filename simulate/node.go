@@ -14,7 +14,8 @@ type node struct {
 	Node
 	sim     *simulation
 	life    int       // number of its processes so far
-	lost    bool      // it does not run
+	lost    bool      // it does not run, or nothing is heard from it
+	cut     bool      // it is lost, but runs: its network is cut
 	gone    bool      // likewise, and the others have noticed
 	seen    time.Time // the last time that it was
 	devices []*device
@@ -48,6 +49,7 @@ func (s *simulation) addNodes() {
 		d.node = n
 		n.devices = append(n.devices, d)
 	}
+	s.addPairs()
 }
 
 // members returns the members of the cluster as a deployment sees them. It sees no devices but those that it

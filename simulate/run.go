@@ -41,6 +41,7 @@ type simulation struct {
 
 	nodes     map[string]*node
 	nodeOrder []*node
+	between   map[pair]*pipe // networks between two nodes of which the scenario has a fault
 	devices   []*device
 	located   map[deployment.Location]*device
 	byName    map[string]*replica // that have not ended

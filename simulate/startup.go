@@ -38,7 +38,9 @@ func (r *replica) performLife(effect core.Effect, now time.Time) {
 	case core.KVShrunk:
 		d.shrunk(r, e)
 	case core.Drained:
-		r.model.post(deployment.Drained{Replica: r.name})
+		if !r.cutOff() {
+			r.model.post(deployment.Drained{Replica: r.name})
+		}
 	case core.FaultBegan:
 		r.sim.record.note(now, "fault", "replica", r.name, "why", e.Detail)
 	case core.FaultEnded:
