@@ -23,7 +23,8 @@ type Config struct {
 	Nodes       []Node  // what the devices of a node share; one without an entry has the defaults
 	Devices     []Device
 	Deployments []Deployment
-	Faults      []Fault // in the order of their times
+	Faults      []Fault   // in the order of their times
+	Commands    []Command // likewise
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
 	StepByStep bool
 	Origin     Origin                   // for the record

@@ -20,8 +20,11 @@ const (
 	nodeGoneAfter   = 1200 * time.Millisecond
 )
 
-// planFaults plans the faults of the scenario.
+// planFaults plans the faults and the commands of the scenario.
 func (s *simulation) planFaults() {
+	for _, c := range s.cfg.Commands {
+		s.queue.set(key{epoch.Add(c.At), commanded, s.register(&command{c, s})})
+	}
 	for _, f := range s.cfg.Faults {
 		s.queue.set(key{epoch.Add(f.At), faultBegins, s.register(&fault{f, s})})
 	}

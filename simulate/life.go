@@ -7,6 +7,7 @@ import (
 
 	"troupe/core/deployment"
 	memory "troupe/core/device"
+	"troupe/core/preempt"
 	core "troupe/core/replica"
 	"troupe/core/router"
 	"troupe/core/session"
@@ -136,7 +137,8 @@ func (r *replica) report() deployment.Reported {
 		state = deployment.ReplicaLoading
 	}
 	report := deployment.Report{Replica: r.name, Actor: r.address(), GPU: r.device.Device.Name, State: state,
-		Load: s.Running + s.Waiting, Weights: r.model.digest(), Revision: r.model.digest(), Found: s.FoundRevision}
+		Load: s.Running + s.Waiting, Weights: r.model.digest(), Revision: r.model.digest(), Found: s.FoundRevision,
+		Departures: preempt.Counts(s.Departures)}
 	if s.Fault != nil && s.Fault.Final {
 		report.Fault = deployment.Fault{Detail: s.Fault.Detail, Corrupt: s.Fault.Corrupt}
 	}

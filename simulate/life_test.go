@@ -80,6 +80,21 @@ func TestLivesAtOnce(t *testing.T) {
 			}
 			cfg.Faults = append(cfg.Faults, f)
 		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "commands") {
+			c := Command{At: time.Duration(i*4)*time.Minute + time.Duration(rapid.IntRange(0, 239).Draw(t, "at"))*
+				time.Second, Name: rapid.SampledFrom(models).Draw(t, "of"), Kind: rapid.SampledFrom([]CommandKind{Scale,
+				Park, Standby, Activate, Preempt, Drain, Undrain}).Draw(t, "command")}
+			switch c.Kind {
+			case Scale:
+				c.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+			case Preempt:
+				c.Name += "-0"
+				c.Deadline = time.Duration(rapid.IntRange(1, 60).Draw(t, "deadline")) * time.Second
+			case Drain, Undrain:
+				c.Name = cfg.Devices[len(cfg.Devices)-1].Node
+			}
+			cfg.Commands = append(cfg.Commands, c)
+		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 60).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 15000).Draw(t, "gap"))*time.Millisecond, models...)
 		if rapid.Bool().Draw(t, "parts") {

@@ -46,6 +46,7 @@ type simulation struct {
 	located   map[deployment.Location]*device
 	byName    map[string]*replica // that have not ended
 	started   uint64              // replicas so far
+	preempted int                 // replicas so far
 	planner   *planner.Machine
 	routing   bool // the router ticks
 	models    map[string]*model

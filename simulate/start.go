@@ -24,14 +24,15 @@ type model struct {
 	machine  *deployment.Deployment
 	replicas []*replica // that have not ended, in the order in which they started
 
-	stored    uint64 // revision of what is stored
-	wanted    int    // replicas, as stored
-	level     deployment.Level
-	announced router.Status
-	stopping  map[string]stopping // by replica
-	ticking   bool
-	restless  time.Time // until then its ticks may change something
-	woken     time.Time // since when it wakes; zero: it does not
+	stored      uint64 // revision of what is stored
+	wanted      int    // replicas, as stored
+	level       deployment.Level
+	preemptions []deployment.Preemption // as stored
+	announced   router.Status
+	stopping    map[string]stopping // by replica
+	ticking     bool
+	restless    time.Time // until then its ticks may change something
+	woken       time.Time // since when it wakes; zero: it does not
 
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int

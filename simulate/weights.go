@@ -180,7 +180,7 @@ func (l *load) done(ok bool) {
 
 // fillImage reserves memory for an image of weights in the host cache, and reports whether there is room.
 func (d *device) fillImage(m *model) bool {
-	effects := d.node.cache.Fill(d.image(m), m.WeightBytes, m.Level == deployment.Parked)
+	effects := d.node.cache.Fill(d.image(m), m.WeightBytes, m.level == deployment.Parked)
 	d.node.cache.perform(effects)
 	return !refused(effects)
 }

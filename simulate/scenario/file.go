@@ -15,6 +15,7 @@ type File struct {
 	Workload    []Load          `yaml:"workload"`
 	Loads       Loads           `yaml:"loads"`
 	Faults      []Fault         `yaml:"faults"`
+	Commands    []Command       `yaml:"commands"`
 
 	Links    any `yaml:"links"`
 	Policies any `yaml:"policies"`
@@ -59,6 +60,20 @@ type Fault struct {
 	Disk    string   `yaml:"disk"`    // of this node
 	Link    string   `yaml:"link"`    // of this device to host memory, "node/gpu-0"
 	Slow    float64  `yaml:"slow"`    // times slower is the network, disk or link; 0: the network is cut
+}
+
+// Command is what an operator commands. It has one of the commands with the name that it is for.
+type Command struct {
+	At       Time   `yaml:"at"`
+	Scale    string `yaml:"scale"`    // a deployment
+	Replicas *int   `yaml:"replicas"` // with Scale
+	Park     string `yaml:"park"`     // a deployment
+	Standby  string `yaml:"standby"`  // likewise
+	Activate string `yaml:"activate"` // likewise
+	Preempt  string `yaml:"preempt"`  // a replica
+	Deadline Time   `yaml:"deadline"` // with Preempt, until which its sequences may go on; 0: 30s
+	Drain    string `yaml:"drain"`    // a node
+	Undrain  string `yaml:"undrain"`  // likewise
 }
 
 // Device stands for a number of equal devices.
