@@ -58,7 +58,8 @@ func TestLivesAtOnce(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "faults") {
 			f := Fault{At: time.Duration(i*5)*time.Minute + time.Duration(rapid.IntRange(0, 299999).Draw(t, "at"))*
 				time.Millisecond, For: time.Duration(rapid.IntRange(1, 200).Draw(t, "for")) * time.Second}
-			switch rapid.IntRange(0, 3).Draw(t, "fault") {
+			slow := rapid.SampledFrom([]float64{1.5, 100}).Draw(t, "slow")
+			switch rapid.IntRange(0, 8).Draw(t, "fault") {
 			case 0:
 				f.Node = "a"
 			case 1:
@@ -67,8 +68,33 @@ func TestLivesAtOnce(t *testing.T) {
 				f.Replica = models[0] + "-0"
 			case 3:
 				f.Replica, f.Hangs = models[0]+"-0", true
+			case 4:
+				f.Network = "a"
+			case 5:
+				f.Network, f.Slow = "a", slow
+			case 6:
+				f.Between = [2]string{"a", cfg.Devices[len(cfg.Devices)-1].Node}
+			case 7:
+				f.Disk, f.Slow = "a", slow
+			case 8:
+				f.Link, f.Slow = cfg.Devices[0].Node+"/"+cfg.Devices[0].Name, slow
 			}
 			cfg.Faults = append(cfg.Faults, f)
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "commands") {
+			c := Command{At: time.Duration(i*4)*time.Minute + time.Duration(rapid.IntRange(0, 239).Draw(t, "at"))*
+				time.Second, Name: rapid.SampledFrom(models).Draw(t, "of"), Kind: rapid.SampledFrom([]CommandKind{Scale,
+				Park, Standby, Activate, Preempt, Drain, Undrain}).Draw(t, "command")}
+			switch c.Kind {
+			case Scale:
+				c.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+			case Preempt:
+				c.Name += "-0"
+				c.Deadline = time.Duration(rapid.IntRange(1, 60).Draw(t, "deadline")) * time.Second
+			case Drain, Undrain:
+				c.Name = cfg.Devices[len(cfg.Devices)-1].Node
+			}
+			cfg.Commands = append(cfg.Commands, c)
 		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 60).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 15000).Draw(t, "gap"))*time.Millisecond, models...)

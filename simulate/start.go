@@ -27,19 +27,21 @@ type model struct {
 	machine  *deployment.Deployment
 	replicas []*replica // that have not ended, in the order in which they started
 
-	permitted []string // devices on which replicas may start; empty: all
-	window    *demand.Window
-	stored    uint64 // revision of what is stored
-	wanted    int    // replicas, as stored
-	assigned  []planner.Assignment
-	intended  int  // replicas, as stored with the assignments
-	isPlanned bool // there are assignments
-	level     deployment.Level
-	announced router.Status
-	stopping  map[string]stopping // by replica
-	ticking   bool
-	restless  time.Time // until then its ticks may change something
-	woken     time.Time // since when it wakes; zero: it does not
+	permitted   []string // devices on which replicas may start; empty: all
+	window      *demand.Window
+	stored      uint64 // revision of what is stored
+	wanted      int    // replicas, as stored
+	assigned    []planner.Assignment
+	intended    int  // replicas, as stored with the assignments
+	isPlanned   bool // there are assignments
+	byHand      bool // an operator has chosen the number of replicas
+	level       deployment.Level
+	preemptions []deployment.Preemption // as stored
+	announced   router.Status
+	stopping    map[string]stopping // by replica
+	ticking     bool
+	restless    time.Time // until then its ticks may change something
+	woken       time.Time // since when it wakes; zero: it does not
 
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int

@@ -15,6 +15,7 @@ type File struct {
 	Workload    []Load          `yaml:"workload"`
 	Loads       Loads           `yaml:"loads"`
 	Faults      []Fault         `yaml:"faults"`
+	Commands    []Command       `yaml:"commands"`
 
 	Policies Policies `yaml:"policies"`
 
@@ -47,14 +48,33 @@ type Loads struct {
 	Free    *Time  `yaml:"free"`    // of the memory of a replica
 }
 
-// Fault is something that fails. It names a node, a device or a replica.
+// Fault is something that fails. It names a node, a device, a replica, a network, a disk or a link.
 type Fault struct {
-	At      Time   `yaml:"at"`
-	For     Time   `yaml:"for"` // until it is there again; 0: never
-	Node    string `yaml:"node"`
-	Device  string `yaml:"device"` // "node/gpu-0"
-	Replica string `yaml:"replica"`
-	Hang    Time   `yaml:"hang"` // a step of the replica takes so much longer; 0: the replica crashes
+	At      Time     `yaml:"at"`
+	For     Time     `yaml:"for"` // until it is there again; 0: never
+	Node    string   `yaml:"node"`
+	Device  string   `yaml:"device"` // "node/gpu-0"
+	Replica string   `yaml:"replica"`
+	Hang    Time     `yaml:"hang"`    // a step of the replica takes so much longer; 0: the replica crashes
+	Network string   `yaml:"network"` // of this node
+	Between []string `yaml:"between"` // the network between two nodes
+	Disk    string   `yaml:"disk"`    // of this node
+	Link    string   `yaml:"link"`    // of this device to host memory, "node/gpu-0"
+	Slow    float64  `yaml:"slow"`    // times slower is the network, disk or link; 0: the network is cut
+}
+
+// Command is what an operator commands. It has one of the commands with the name that it is for.
+type Command struct {
+	At       Time   `yaml:"at"`
+	Scale    string `yaml:"scale"`    // a deployment
+	Replicas *int   `yaml:"replicas"` // with Scale
+	Park     string `yaml:"park"`     // a deployment
+	Standby  string `yaml:"standby"`  // likewise
+	Activate string `yaml:"activate"` // likewise
+	Preempt  string `yaml:"preempt"`  // a replica
+	Deadline Time   `yaml:"deadline"` // with Preempt, until which its sequences may go on; 0: 30s
+	Drain    string `yaml:"drain"`    // a node
+	Undrain  string `yaml:"undrain"`  // likewise
 }
 
 // Device stands for a number of equal devices.

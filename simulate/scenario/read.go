@@ -74,7 +74,7 @@ func parse(path string, source []byte, facts FactsOf, set []simulate.Setting, wo
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}
-	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults}
+	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults, s.commands}
 	if workload {
 		parts = append(parts, s.workload)
 	} else if f.Duration.Duration == 0 {
