@@ -76,7 +76,7 @@ func (m *model) command(c Command) (refused string) {
 		if refused = m.bound(replicas); refused != "" {
 			return refused
 		}
-		m.preemptions, m.byHand = nil, m.MinReplicas < m.MaxReplicas
+		m.preemptions, m.byHand = nil, replicas > 0 && m.MinReplicas < m.MaxReplicas
 	case Park:
 		level = deployment.Parked
 	case Standby:
