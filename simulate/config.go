@@ -25,7 +25,8 @@ type Config struct {
 	Devices     []Device
 	Policies    schedule.Options // of the planner
 	Deployments []Deployment
-	Faults      []Fault // in the order of their times
+	Faults      []Fault   // in the order of their times
+	Commands    []Command // likewise
 	// StepByStep runs each step by itself instead of several steady ones at once. The results are the same.
 	StepByStep bool
 	Origin     Origin                   // for the record
@@ -85,7 +86,7 @@ func (s SLO) met(ttft, tpot time.Duration) bool {
 	return (s.TTFT == 0 || ttft <= s.TTFT) && (s.TPOT == 0 || tpot <= s.TPOT)
 }
 
-// Fault is something that fails at a time. One of Node, Device, Replica and Hangs is set.
+// Fault is something that fails at a time. One of Node, Device, Replica, Network, Between, Disk and Link is set.
 type Fault struct {
 	At      time.Duration
 	For     time.Duration // until it is there again; 0: never
@@ -93,4 +94,9 @@ type Fault struct {
 	Device  string        // "node/device", is lost with its memory
 	Replica string        // exits, and is started again; with Hangs, a step of it
 	Hangs   bool          // a step of the replica takes For longer
+	Network string        // of this node
+	Between [2]string     // the network between these nodes
+	Disk    string        // of this node, with Slow
+	Link    string        // of this "node/device" to host memory, with Slow
+	Slow    float64       // factor by which a network, disk or link is slower; 0: the network is cut
 }

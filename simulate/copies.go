@@ -10,6 +10,16 @@ import (
 type pipe struct {
 	bandwidth float64 // bytes per second
 	users     int
+	slow      slowdown
+	cuts, cut int // faults that cut it: those that last, and all so far
+}
+
+// share returns the bytes per second of each of the copies that use the pipe.
+func (p *pipe) share() float64 {
+	if p.cuts > 0 {
+		return 0
+	}
+	return p.bandwidth / p.slow.factor() / float64(p.users)
 }
 
 // copying is a copy of bytes over some pipes, as fast as the slowest of its shares.
@@ -56,6 +66,13 @@ func (c *copies) abort(one *copying) {
 	c.sim.post(func() { one.done(false) })
 }
 
+// change changes the bandwidth of pipes.
+func (c *copies) change(bandwidth func()) {
+	c.progress()
+	bandwidth()
+	c.plan()
+}
+
 func (c *copies) remove(at int) {
 	for _, p := range c.all[at].pipes {
 		p.users--
@@ -79,11 +96,13 @@ func (c *copies) plan() {
 	for _, one := range c.all {
 		one.rate = math.Inf(1)
 		for _, p := range one.pipes {
-			one.rate = min(one.rate, p.bandwidth/float64(p.users))
+			one.rate = min(one.rate, p.share())
 		}
-		first = min(first, one.left/one.rate)
+		if one.rate > 0 {
+			first = min(first, one.left/one.rate)
+		}
 	}
-	if len(c.all) > 0 {
+	if !math.IsInf(first, 1) {
 		wait := time.Duration(math.Ceil(max(0, first) * 1e9))
 		c.sim.queue.set(key{c.sim.key.at.Add(wait), copyEnds, c.index})
 	}

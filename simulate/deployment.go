@@ -109,6 +109,7 @@ func (m *model) perform(effects []deployment.Effect) {
 		case deployment.Announce:
 			m.announce()
 		default:
+			m.performPreemption(effect)
 			m.notice(effect)
 		}
 	}

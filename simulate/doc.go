@@ -18,6 +18,7 @@
 //	core/restore              which KV blocks are restored instead of being computed
 //	core/session, core/wake   which requests wait for a replica, and where a sequence goes on that lost its own
 //	core/quarantine           when a device that failed is used again
+//	core/preempt              which replicas may be preempted, and how one leaves
 //
 // A simulation has one event queue and one goroutine, and reads no clock. Events are ordered by time,
 // kind and index, so the order does not depend on when they were planned. The same configuration and
@@ -67,9 +68,20 @@
 //	replica  it crashes: its weights stay, its KV blocks are lost, and its engine starts again.
 //	hang     a step takes longer. core/replica notices that, and its deployment replaces it in the end. The
 //	         steps of a replica that has such a fault are watched, and run one by one.
+//	network  of a node or between two nodes, the disk of a node, or the link of a device is slower, or the
+//	         network is cut. A node whose network is cut is lost to the others, and goes on. Its sessions,
+//	         the router and the deployments notice the silence as above; after 1.2 s its replicas drop the
+//	         sequences, and the node joins again as another member. A load that gets no bytes from another
+//	         node for 10 s uses another source.
 //
 // A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
 // computed again, but for the blocks that another replica or a tier has.
+//
+// # Commands
+//
+// A command of an operator changes what is stored of a deployment, or which nodes drain, with the rules of the command
+// of that name. The machines do the rest. A replica that is preempted saves its KV blocks in the tiers of its node, if
+// there are any.
 //
 // # Results
 //
@@ -84,11 +96,11 @@
 //
 // # What is left out
 //
-// Messages take no time and are not lost. All requests come in at one router, which is never lost, nor are the
-// leaders of the deployments and the planner. Operators do nothing: switches by command (core/switching), preemption
-// of replicas and levels of single ones are not simulated, nor are migration, KV blocks of other nodes and broken
-// links. A replica that drains finishes its sequences, or they are computed again elsewhere. Weights are right, so
-// there are no canaries. The pages for adapters do not change, and a step takes no longer because of its adapters.
+// Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
+// lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
+// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its sequences, or they are computed again elsewhere. Weights
+// are right, so there are no canaries.
+// The pages for adapters do not change, and a step takes no longer because of its adapters.
 // Replicas send announcements on a timer of their own only if an earlier one had no room for all changes; the actors
 // send one every 300 ms.
 package simulate

@@ -14,6 +14,7 @@ const (
 	watchTimer // of a replica whose steps are watched
 	copyEnds   // the first of all copies of weights
 	delayed    // what a shell does after a time: see agenda
+	commanded
 	faultBegins
 	arrival
 )
@@ -30,6 +31,17 @@ type fault struct {
 func (f *fault) handle(k key) {
 	f.sim.freeIndex(k.index)
 	f.sim.fail(f.Fault)
+}
+
+// command is a command of the scenario. It has its index until it is carried out.
+type command struct {
+	Command
+	sim *simulation
+}
+
+func (c *command) handle(k key) {
+	c.sim.freeIndex(k.index)
+	c.sim.command(c.Command)
 }
 
 // register returns the index of a handler in the queue.

@@ -65,7 +65,7 @@ func TestDeviceLoss(t *testing.T) {
 	}
 	contains(t, record,
 		`{"at":30.000000000,"event":"quarantine","device":"a/gpu-0","why":"device lost: by a fault of the scenario"}`,
-		`"event":"place","replica":"m-1","device":"b/gpu-0","why":"b/gpu-0 has 8 GiB to spare, of 1 of 2 with room`,
+		`{"at":31.000000000,"event":"assign","replica":"m-1","why":"1 requests wait, and no replica serves; b/gpu-0: `,
 		`"event":"release","device":"a/gpu-0","why":"self-test passed"}`)
 }
 

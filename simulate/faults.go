@@ -20,8 +20,11 @@ const (
 	nodeGoneAfter   = 1200 * time.Millisecond
 )
 
-// planFaults plans the faults of the scenario.
+// planFaults plans the faults and the commands of the scenario.
 func (s *simulation) planFaults() {
+	for _, c := range s.cfg.Commands {
+		s.queue.set(key{epoch.Add(c.At), commanded, s.register(&command{c, s})})
+	}
 	for _, f := range s.cfg.Faults {
 		s.queue.set(key{epoch.Add(f.At), faultBegins, s.register(&fault{f, s})})
 	}
@@ -34,6 +37,8 @@ func (s *simulation) fail(f Fault) {
 		s.nodes[f.Node].fail(f.For)
 	case f.Device != "":
 		s.deviceNamed(f.Device).fail(f.For)
+	case f.Replica == "":
+		s.failLink(f)
 	case r == nil || r.ended:
 		s.record.note(s.key.at, "fault", "replica", f.Replica, "why", "none: the replica is not there")
 	case f.Hangs:
@@ -68,7 +73,7 @@ func (r *replica) hang(by time.Duration) {
 // fail loses the device with its memory. Its replicas crash.
 func (d *device) fail(back time.Duration) {
 	s := d.sim
-	if d.node.lost || d.broken {
+	if !d.node.runs() || d.broken {
 		return
 	}
 	s.record.note(s.key.at, "fault", "device", d.name(), "why", "the device is lost")
@@ -144,11 +149,13 @@ func (d *device) tellDeployments() {
 // that it is silent, and then the deployments that it is gone.
 func (n *node) fail(back time.Duration) {
 	s, now := n.sim, n.sim.key.at
-	if n.lost {
+	if !n.runs() {
 		return
 	}
 	s.record.note(now, "fault", "node", n.Name, "why", "the node is lost")
-	n.lost, n.seen = true, now
+	if !n.lost {
+		n.seen = now
+	}
 	n.life++
 	life := n.life
 	for _, t := range n.tiers {
@@ -157,6 +164,7 @@ func (n *node) fail(back time.Duration) {
 	for _, d := range n.devices {
 		d.lose()
 	}
+	n.lost, n.cut = true, false
 	n.cache, n.speeds = newHostImages(n.HostCache), loadsource.Speeds{}
 	n.read.free, n.write.free = time.Time{}, time.Time{}
 	n.tiers = s.newTiers(n)
@@ -176,6 +184,9 @@ func (n *node) back() {
 	n.lost, n.gone = false, false
 	n.sim.record.note(n.sim.key.at, "back", "node", n.Name)
 	n.sim.tellMembers()
+	if n.network.cuts > 0 {
+		n.cutOff()
+	}
 }
 
 func (s *simulation) tellMembers() {
@@ -194,8 +205,11 @@ func (d *device) lose() {
 		waiting := r.assigned()
 		r.end()
 		for _, q := range waiting {
-			s.record.note(s.key.at, "interrupt", "request", q.id, "replica", r.name, "why", "its node is lost")
-			q.strand(r)
+			if !d.node.cut { // else its session knows of the silence
+				s.record.note(s.key.at, "interrupt", "request", q.id, "replica", r.name, "why", "its node is lost")
+				q.model.interrupted++
+				q.strand(r)
+			}
 		}
 		silent = append(silent, router.Actor(r.address()))
 	}

@@ -88,7 +88,7 @@ func (d *device) leave(name string) {
 func (s *simulation) freed(name string, at *device) {
 	for _, d := range s.cfg.Deployments {
 		m := s.models[d.Name]
-		if e, stops := m.stopping[name]; stops {
+		if e, stops := m.stopping[name]; stops && !at.node.cut {
 			at.leave(name)
 			if e.devices = remove(e.devices, at); len(e.devices) > 0 {
 				m.stopping[name] = e

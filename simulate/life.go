@@ -7,6 +7,7 @@ import (
 
 	"troupe/core/deployment"
 	memory "troupe/core/device"
+	"troupe/core/preempt"
 	core "troupe/core/replica"
 	"troupe/core/router"
 	"troupe/core/session"
@@ -121,8 +122,8 @@ func (r *replica) alive(do func(now time.Time) []core.Effect) func() {
 	}
 }
 
-// serving reports whether the replica serves.
-func (r *replica) serving() bool { return r.machine.State() == core.Serving }
+// serving reports whether the replica serves, as far as others hear.
+func (r *replica) serving() bool { return r.machine.State() == core.Serving && !r.cutOff() }
 
 var replicaStates = map[core.State]deployment.ReplicaState{core.Serving: deployment.ReplicaServing,
 	core.Suspending: deployment.ReplicaSuspending, core.Standby: deployment.ReplicaStandby,
@@ -137,7 +138,8 @@ func (r *replica) report() deployment.Reported {
 		state = deployment.ReplicaLoading
 	}
 	report := deployment.Report{Replica: r.name, Actor: r.address(), GPU: r.device.Device.Name, State: state,
-		Load: s.Running + s.Waiting, Weights: r.model.digest(), Revision: r.model.digest(), Found: s.FoundRevision}
+		Load: s.Running + s.Waiting, Weights: r.model.digest(), Revision: r.model.digest(), Found: s.FoundRevision,
+		Departures: preempt.Counts(s.Departures)}
 	if s.Fault != nil && s.Fault.Final {
 		report.Fault = deployment.Fault{Detail: s.Fault.Detail, Corrupt: s.Fault.Corrupt}
 	}
@@ -147,6 +149,9 @@ func (r *replica) report() deployment.Reported {
 // publish reports to the deployment, unless only the load has changed: the deployment learns that before it
 // decides (report in tick).
 func (r *replica) publish() {
+	if r.cutOff() {
+		return
+	}
 	is := told{state: r.machine.State(), load: r.told.load}
 	if r.machine.Faulty() {
 		is.final = r.machine.Status().Fault.Final
@@ -184,7 +189,7 @@ func (d *device) shrunk(r *replica, e core.KVShrunk) {
 
 // note counts the tokens of all sequences of the replica. Those of steady steps have not been counted one by one.
 func (r *replica) note() {
-	if r.machine.Batch() == nil {
+	if r.machine.Batch() == nil || r.cutOff() {
 		return
 	}
 	for _, q := range r.assigned() {

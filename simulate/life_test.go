@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/deployment"
+	"troupe/core/schedule"
 	"troupe/workload"
 )
 
@@ -57,7 +58,8 @@ func TestLivesAtOnce(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "faults") {
 			f := Fault{At: time.Duration(i*5)*time.Minute + time.Duration(rapid.IntRange(0, 299999).Draw(t, "at"))*
 				time.Millisecond, For: time.Duration(rapid.IntRange(1, 200).Draw(t, "for")) * time.Second}
-			switch rapid.IntRange(0, 3).Draw(t, "fault") {
+			slow := rapid.SampledFrom([]float64{1.5, 100}).Draw(t, "slow")
+			switch rapid.IntRange(0, 8).Draw(t, "fault") {
 			case 0:
 				f.Node = "a"
 			case 1:
@@ -66,8 +68,33 @@ func TestLivesAtOnce(t *testing.T) {
 				f.Replica = models[0] + "-0"
 			case 3:
 				f.Replica, f.Hangs = models[0]+"-0", true
+			case 4:
+				f.Network = "a"
+			case 5:
+				f.Network, f.Slow = "a", slow
+			case 6:
+				f.Between = [2]string{"a", cfg.Devices[len(cfg.Devices)-1].Node}
+			case 7:
+				f.Disk, f.Slow = "a", slow
+			case 8:
+				f.Link, f.Slow = cfg.Devices[0].Node+"/"+cfg.Devices[0].Name, slow
 			}
 			cfg.Faults = append(cfg.Faults, f)
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "commands") {
+			c := Command{At: time.Duration(i*4)*time.Minute + time.Duration(rapid.IntRange(0, 239).Draw(t, "at"))*
+				time.Second, Name: rapid.SampledFrom(models).Draw(t, "of"), Kind: rapid.SampledFrom([]CommandKind{Scale,
+				Park, Standby, Activate, Preempt, Drain, Undrain}).Draw(t, "command")}
+			switch c.Kind {
+			case Scale:
+				c.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+			case Preempt:
+				c.Name += "-0"
+				c.Deadline = time.Duration(rapid.IntRange(1, 60).Draw(t, "deadline")) * time.Second
+			case Drain, Undrain:
+				c.Name = cfg.Devices[len(cfg.Devices)-1].Node
+			}
+			cfg.Commands = append(cfg.Commands, c)
 		}
 		all := poisson(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 60).Draw(t, "requests"),
 			time.Duration(rapid.IntRange(1, 15000).Draw(t, "gap"))*time.Millisecond, models...)
@@ -112,8 +139,9 @@ func contains(t *testing.T, record string, lines ...string) {
 	}
 }
 
-// TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: the load of 1 GiB
-// from the disk at 256 MiB/s, KV memory and engine, and graphs. The second time the weights are still on the device.
+// TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: up to a second until
+// the planner observes them, the load of 1 GiB from the disk at 256 MiB/s, KV memory and engine, and graphs. The second
+// time the weights are still on the device. It goes to sleep with the first plan after a minute without a request.
 func TestWake(t *testing.T) {
 	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 0)},
 		Nodes: []Node{{Name: "a", Disk: 1 << 28}}}
@@ -124,15 +152,15 @@ func TestWake(t *testing.T) {
 		m.Starts != 2 || m.Switches != 0 || fmt.Sprint(m.Loads) != "[{disk 1 4}]" {
 		t.Errorf("%+v", m)
 	}
-	// From 60 s to 128.2 s, and from 300 s to 364.2 s.
-	if !near(m.DeviceHours, (68.2+64.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
+	// From 61 s to 131.2 s, and from 301 s to 371.2 s.
+	if !near(m.DeviceHours, (70.2+70.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
 		t.Errorf("%v device-hours", m.DeviceHours)
 	}
 	contains(t, record,
-		`{"at":60.000000000,"event":"scale","deployment":"m","from":0,"to":1,"why":"requests wait for it"}`,
-		`{"at":66.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
-		`{"at":128.000000000,"event":"scale","deployment":"m","from":1,"to":0,"why":"no request for 1m0s"}`,
-		`{"at":302.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
+		`{"at":61.000000000,"event":"assign","replica":"m-0","why":"1 requests wait, and no replica serves; a/gpu-0: `,
+		`{"at":67.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
+		`{"at":131.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m2s"}`,
+		`{"at":303.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
 }
 
 // TestWakeBesideAnother checks that a model that wakes on a device where another one serves gets its memory at once.
@@ -141,9 +169,9 @@ func TestWakeBesideAnother(t *testing.T) {
 		Deployments: []Deployment{deploy("m", 1), sleeps("n", 0)}}
 	cfg.Deployments[0].MaxSequences = 64 // it has all KV memory
 	result, record := simulate(t, cfg, []workload.Request{{At: 60300 * time.Millisecond, Model: "n", Output: 1}})
-	contains(t, record, `{"at":60.300000000,"event":"short","replica":"n-0","why":"m-0 yields `,
+	contains(t, record, `{"at":61.000000000,"event":"short","replica":"n-0","why":"m-0 yields `,
 		// 1 GiB at 2 GB/s, 500 ms and 2 s
-		`{"at":63.336870912,"event":"serve","replica":"n-0","device":"a/gpu-0","took":"3.036870912s"}`)
+		`{"at":64.036870912,"event":"serve","replica":"n-0","device":"a/gpu-0","took":"3.036870912s"}`)
 	if n := result.Models[1]; n.Switches != 0 {
 		t.Errorf("%d switches, and both models share the device", n.Switches)
 	}
@@ -160,9 +188,8 @@ func TestScale(t *testing.T) {
 		m.DeviceHours <= 20.0/60 || m.DeviceHours >= 2*20.0/60 {
 		t.Errorf("%+v", m)
 	}
-	contains(t, record, `"event":"scale","deployment":"m","from":1,"to":2,"why":"`, `"source":"device"`,
-		`"event":"scale","deployment":"m","from":2,"to":1,"why":"0% of the places in use for 1m0s"}`,
-		`"event":"retire","replica":"m-1","why":"2 replicas, 1 wanted; m-1 has the fewest sequences: 0"}`)
+	contains(t, record, `"event":"assign","replica":"m-1","why":"`, `"source":"device"`,
+		`"event":"withdraw","replica":"m-1","why":"`, `"event":"scale","deployment":"m","from":2,"to":1,"why":"planned"}`)
 }
 
 // TestLivesInReports checks that the table has the lives of replicas only if there are any, and that CSV has the loads
@@ -188,4 +215,35 @@ func TestLivesInReports(t *testing.T) {
 			t.Errorf("%q\n%q", header, row)
 		}
 	}
+}
+
+// TestGroup checks that a replica with two devices holds both, loads a part of its weights onto each, and gives both
+// back.
+func TestGroup(t *testing.T) {
+	d := sleeps("m", 0)
+	d.Group, d.Priority = 2, schedule.Critical
+	cfg := Config{Duration: 5 * time.Minute, Devices: devices(3), Deployments: []Deployment{d, deploy("n", 1)}}
+	result, record := simulate(t, cfg, []workload.Request{{At: time.Minute, Model: "m", Prompt: 100, Output: 5}})
+	// 1 GiB to each device at a rate of 2 GB/s for both, 500 ms and 2 s; both devices from 61 s to 131.2 s.
+	if m := result.Models[0]; m.Finished != 1 || m.LoadCount != 2 || !near(m.DeviceHours, 2*70.2/3600) ||
+		!near(result.DeviceHours, 2*70.2/3600+300.0/3600) {
+		t.Errorf("%+v, %v device-hours", m, result.DeviceHours)
+	}
+	contains(t, record, `"event":"serve","replica":"m-0","device":"a/gpu-1","took":"3.573741824s"}`)
+	if strings.Contains(record, `"place","replica":"n-0","device":"a/gpu-1"`) {
+		t.Error("another model is on the devices of the group")
+	}
+}
+
+// TestGroupFails checks that a replica with two devices starts again when its second one is lost.
+func TestGroupFails(t *testing.T) {
+	d := deploy("m", 1)
+	d.Group, d.Priority = 2, schedule.Critical
+	cfg := Config{Duration: 5 * time.Minute, Devices: devices(4), Deployments: []Deployment{d},
+		Faults: []Fault{{At: time.Minute, Device: "a/gpu-1"}}}
+	result, record := simulate(t, cfg, []workload.Request{{At: time.Minute - time.Second, Prompt: 100, Output: 500}})
+	if m := result.Models[0]; m.Finished != 1 || m.Interrupted != 1 {
+		t.Errorf("%+v", m)
+	}
+	contains(t, record, `"event":"assign","replica":"m-1"`, `"event":"serve","replica":"m-1","device":"a/gpu-2"`)
 }

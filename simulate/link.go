@@ -17,6 +17,7 @@ type link struct {
 	Link
 	sim  *simulation
 	free time.Time
+	slow slowdown // of copies that begin from now on
 }
 
 // begin takes the link for a copy, and returns when the copy begins and ends.
@@ -34,7 +35,7 @@ func (l *link) time(bytes int64) time.Duration {
 	if l.BytesPerSecond == 0 {
 		return l.Latency
 	}
-	return l.Latency + time.Duration(math.Round(float64(bytes)/l.BytesPerSecond*1e9))
+	return l.Latency + time.Duration(math.Round(float64(bytes)/l.BytesPerSecond*l.slow.factor()*1e9))
 }
 
 // copy calls a function when a copy over the link has ended.

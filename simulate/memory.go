@@ -235,7 +235,7 @@ func pages(bytes int64) int64 { return (bytes + hbm.PageBytes - 1) / hbm.PageByt
 
 // residentOf returns the copy of a model's weights on the device that others may read; nil: there is none.
 func (d *device) residentOf(digest string) *residency.Copy {
-	if d.node.lost {
+	if !d.node.runs() {
 		return nil
 	}
 	for _, c := range d.memory.Status(d.sim.key.at).Weights {

@@ -12,12 +12,14 @@ import (
 // otherwise.
 type node struct {
 	Node
-	sim     *simulation
-	life    int       // number of its processes so far
-	lost    bool      // it does not run
-	gone    bool      // likewise, and the others have noticed
-	seen    time.Time // the last time that it was
-	devices []*device
+	sim      *simulation
+	life     int       // number of its processes so far
+	lost     bool      // it does not run, or nothing is heard from it
+	cut      bool      // it is lost, but runs: its network is cut
+	draining bool      // its replicas move to others
+	gone     bool      // likewise, and the others have noticed
+	seen     time.Time // the last time that it was
+	devices  []*device
 
 	disk, network *pipe // for weights
 	read, write   link  // of its disk, for adapters and KV blocks
@@ -48,6 +50,7 @@ func (s *simulation) addNodes() {
 		d.node = n
 		n.devices = append(n.devices, d)
 	}
+	s.addPairs()
 }
 
 // members returns the members of the cluster as a deployment sees them. It sees no devices but those that it
@@ -59,7 +62,7 @@ func (m *model) members() deployment.Members {
 			e.Departed = append(e.Departed, deployment.Departed{Name: n.Name, LastSeen: n.seen})
 			continue
 		}
-		member := deployment.Member{Name: n.Name, ID: fmt.Sprintf("%s#%d", n.Name, n.life), Schedulable: true}
+		member := deployment.Member{Name: n.Name, ID: fmt.Sprintf("%s#%d", n.Name, n.life), Schedulable: !n.draining}
 		for _, d := range n.devices {
 			if m.mayUse(d) {
 				member.GPUs = append(member.GPUs, d.Name)

@@ -23,7 +23,7 @@ func (s *simulation) observation() (seen planner.Observation) {
 			seen.Away = append(seen.Away, schedule.Away{Node: n.Name, Since: n.seen})
 			continue
 		}
-		node := planner.Node{Name: n.Name}
+		node := planner.Node{Name: n.Name, Draining: n.draining}
 		for _, d := range n.devices {
 			node.GPUs = append(node.GPUs, d.Device.Name)
 		}
@@ -38,15 +38,21 @@ func (m *model) observed() planner.Deployment {
 	out := planner.Deployment{
 		Model: schedule.Model{
 			Name: m.Name, Priority: m.Priority, SLO: schedule.SLO{TTFT: m.SLO.TTFT, TPOT: m.SLO.TPOT},
-			Min: m.MinReplicas, Max: m.MaxReplicas, Replicas: m.wanted, Sized: true, Group: m.Group,
+			Min: m.MinReplicas, Max: m.MaxReplicas, Replicas: m.active(), Sized: true, Group: m.Group,
 			Devices: m.permitted, Weights: pages(m.WeightBytes), Need: m.needs(), Loads: m.loadTimes(),
 			IdleAfter: m.IdleAfter, WakeWait: m.WakeWait, Demand: m.demand(status),
 		},
-		Revision: m.stored, Replicas: m.wanted, Planned: m.isPlanned, Assigned: m.assigned, Intended: m.intended,
+		Revision: m.stored, Replicas: m.active(), Planned: m.isPlanned, Assigned: m.assigned, Intended: m.intended,
 		Leader: routerNode,
 	}
-	if m.level != deployment.NoLevel {
-		out.Model.HeldBy = "its level"
+	if m.byHand || m.level != deployment.NoLevel || len(m.preemptions) > 0 {
+		out.Model.HeldBy = "an operator"
+	}
+	if schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas) == schedule.Stopped {
+		out.Model.Min, out.Model.Max = 0, 0
+	}
+	for _, p := range m.preemptions {
+		out.Reserved = append(out.Reserved, p.Replica)
 	}
 	d := &out.Model.Demand
 	out.Active = d.Running+d.Waiting+d.Pending > 0 || d.Recent > 0
@@ -55,6 +61,9 @@ func (m *model) observed() planner.Deployment {
 	}
 	return out
 }
+
+// active returns the number of replicas that are stored, without those that an operator has taken away.
+func (m *model) active() int { return max(0, m.wanted-len(m.preemptions)) }
 
 // placed returns how far a replica has come.
 func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
@@ -154,6 +163,7 @@ func (s *simulation) deviceReports() (all []schedule.Device) {
 func (d *device) status() schedule.Device {
 	now := d.sim.key.at
 	out := schedule.Device{Name: d.name(), Node: d.Node, Memory: d.Memory, KVReserve: d.sim.cfg.KVReserve,
+		Draining:    d.node.draining,
 		Quarantined: d.health.State() != quarantine.Healthy}
 	use := 0.0
 	for _, r := range d.replicas {

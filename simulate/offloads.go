@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"time"
 
 	"troupe/core/kv"
 	"troupe/core/offload"
@@ -33,6 +34,10 @@ func (t *tiering) performOffload(effects []offload.Effect) {
 			for _, below := range t.tiers {
 				below.stepsDone(e.Steps)
 			}
+		case offload.Answer:
+			t.replica.saved(e.Blocks, e.Detail)
+		case offload.Refuse:
+			t.replica.saved(0, e.Detail)
 		case offload.Advance:
 			t.replica.perform([]core.Effect{core.Advance{}}, s.key.at)
 		}
@@ -71,4 +76,17 @@ func (t *tiering) copyDown(e offload.Copy) {
 		}
 		t.replica.device.down.copy(int64(len(written))*size, ended)
 	})
+}
+
+// saveBlocks copies all blocks to the first tier, before the replica is preempted.
+func (r *replica) saveBlocks(now time.Time) {
+	if t := r.tiering; t != nil {
+		t.performOffload(t.offloads.Offload("preempt", offload.Actor{ID: r.id}, r.machine.Ready(), now))
+		return
+	}
+	r.saved(0, "its node has no KV tiers")
+}
+
+func (r *replica) saved(blocks int, fault string) {
+	r.post(func(now time.Time) []core.Effect { return r.machine.BlocksSaved(blocks, fault, now) })
 }

@@ -111,7 +111,7 @@ func (m *model) assign(w planner.Write) (outcome planner.Outcome, revision uint6
 	}
 	m.assigned, m.intended = w.Replicas, w.To
 	m.isPlanned = true
-	m.store(w.To, m.level, "planned")
+	m.store(w.To+len(m.preemptions), m.level, "planned")
 	return planner.Done, m.stored, ""
 }
 

@@ -54,6 +54,7 @@ type replica struct {
 	pool       *adapterPool // nil: it takes no adapters
 	tiering    *tiering     // nil: its node has no tiers
 	aborted    *abort       // of the step in flight; nil: it is not
+	severed    []string     // sequences that it had when the network of its node was cut
 	changed    bool
 	group      group
 	use        usage
@@ -144,10 +145,12 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 		case core.Accept:
 			q := r.sim.requests[e.ID]
 			q.perform(q.machine.Accepted(r.session(), 0, "", now))
+		case core.Reattach:
+			r.sim.requests[e.ID].reattached(e, now)
 		case core.Refuse:
 			r.sim.requests[e.ID].refusedBy(r, e.Refusal, now)
 		case core.Interrupt:
-			if q := r.sim.requests[e.ID]; q != nil {
+			if q := r.sim.requests[e.ID]; q != nil && !r.cutOff() {
 				q.interrupted(r, e.Refusal)
 			}
 		case core.Preempted:
@@ -242,6 +245,9 @@ func (r *replica) emit(e core.Emit, now time.Time) {
 	for i := range e.Tokens {
 		t := &e.Tokens[i]
 		q := r.sim.requests[t.ID]
+		if q == nil || q.replica != r || r.cutOff() {
+			continue // the session does not hear from the replica, or no longer listens to it
+		}
 		if q.emitted = t.Index + 1; t.Index == 0 {
 			q.first = now
 			q.model.window.FirstToken(now, now.Sub(q.at))
@@ -264,6 +270,9 @@ func (r *replica) announce(e core.Announce, now time.Time) {
 	}
 	if r.announceAt = (time.Time{}); r.machine.Unannounced() {
 		r.announceAt = now.Add(announceEvery)
+	}
+	if r.cutOff() {
+		return
 	}
 	r.load = reported{s.Running, s.Waiting, s.Blocks.Blocks, s.Blocks.Free, s.Totals.TokensIn + s.Totals.TokensOut}
 	r.sim.performRouter(r.sim.router.Reported(report, now))

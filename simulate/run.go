@@ -41,11 +41,13 @@ type simulation struct {
 
 	nodes     map[string]*node
 	nodeOrder []*node
+	between   map[pair]*pipe // networks between two nodes of which the scenario has a fault
 	devices   []*device
 	located   map[deployment.Location]*device
 	byDevice  map[string]*device  // by their full names
 	byName    map[string]*replica // that have not ended
 	started   uint64              // replicas so far
+	preempted int                 // replicas so far
 	planner   *planner.Machine
 	routing   bool // the router ticks
 	models    map[string]*model

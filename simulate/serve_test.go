@@ -113,7 +113,7 @@ func TestRefusedConfigurations(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"the duration is not positive": func(c *Config) { c.Duration = 0 },
 		"there are no devices":         func(c *Config) { c.Devices = nil },
-		"no GPU for replica m-3": func(c *Config) {
+		"3 of 4 replicas serve; no GPU for a replica of m": func(c *Config) {
 			c.Deployments[0].Replicas, c.Deployments[0].WeightBytes, c.Deployments[0].KVBlocks = 4, 5<<30, 2500
 			c.Devices = devices(3)
 		},

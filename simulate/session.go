@@ -24,11 +24,16 @@ func (q *request) perform(effects []session.Effect) {
 		case session.Submit:
 			ask = func() { q.submit(e) }
 		case session.Unwatch:
+			if q.replica != nil && q.replica.cutOff() {
+				q.model.interrupted++
+				s.record.note(s.key.at, "interrupt", "request", q.id, "replica", q.replica.name, "why",
+					"the network of its node is cut")
+			}
 			q.replica = nil
 		case session.SetTimer:
 			q.timer, q.due = e, s.key.at.Add(e.After)
 		case session.Cancel:
-			if r := s.byAddress(e.At); r != nil && !r.ended {
+			if r := s.byAddress(e.At); r != nil && !r.ended && !r.cutOff() {
 				r.touch()
 				r.perform(r.machine.Cancel(q.id), s.key.at)
 			}
@@ -54,7 +59,7 @@ func (q *request) route(e session.AskRoute) {
 
 func (q *request) submit(e session.Submit) {
 	s := q.model.sim
-	if q.replica = s.byAddress(e.To); q.replica != nil && !q.replica.ended {
+	if q.replica = s.byAddress(e.To); q.replica != nil && !q.stranded() {
 		q.replica.submit(q.id, q, e.Waited, s.key.at)
 	}
 }
@@ -76,8 +81,10 @@ func (q *request) setTimer() {
 	})
 }
 
-// stranded reports whether the replica of the request was lost with its node.
-func (q *request) stranded() bool { return q.replica != nil && q.replica.ended }
+// stranded reports whether the replica of the request was lost with its node, or cannot be reached.
+func (q *request) stranded() bool {
+	return q.replica != nil && (q.replica.ended || q.replica.cutOff())
+}
 
 // strand makes the session notice that its replica is silent. Until now it has heard from the replica.
 func (q *request) strand(r *replica) {
@@ -91,7 +98,6 @@ func (q *request) strand(r *replica) {
 			}
 		}
 	}
-	q.model.interrupted++
 	q.received(r, now)
 	q.replica = r
 	q.setTimer()

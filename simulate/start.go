@@ -12,6 +12,7 @@ import (
 	"troupe/core/kv"
 	"troupe/core/planner"
 	"troupe/core/router"
+	"troupe/core/schedule"
 )
 
 // settling is how long the cluster runs before the beginning, so that its replicas serve then and have their
@@ -26,19 +27,21 @@ type model struct {
 	machine  *deployment.Deployment
 	replicas []*replica // that have not ended, in the order in which they started
 
-	permitted []string // devices on which replicas may start; empty: all
-	window    *demand.Window
-	stored    uint64 // revision of what is stored
-	wanted    int    // replicas, as stored
-	assigned  []planner.Assignment
-	intended  int  // replicas, as stored with the assignments
-	isPlanned bool // there are assignments
-	level     deployment.Level
-	announced router.Status
-	stopping  map[string]stopping // by replica
-	ticking   bool
-	restless  time.Time // until then its ticks may change something
-	woken     time.Time // since when it wakes; zero: it does not
+	permitted   []string // devices on which replicas may start; empty: all
+	window      *demand.Window
+	stored      uint64 // revision of what is stored
+	wanted      int    // replicas, as stored
+	assigned    []planner.Assignment
+	intended    int  // replicas, as stored with the assignments
+	isPlanned   bool // there are assignments
+	byHand      bool // an operator has chosen the number of replicas
+	level       deployment.Level
+	preemptions []deployment.Preemption // as stored
+	announced   router.Status
+	stopping    map[string]stopping // by replica
+	ticking     bool
+	restless    time.Time // until then its ticks may change something
+	woken       time.Time // since when it wakes; zero: it does not
 
 	requests, finished, refused, met int
 	promptTokens, outputTokens       int
@@ -128,6 +131,10 @@ func (s *simulation) addModels() error {
 // checkDevices returns an error if the deployment names a device that does not exist, or one on which the times of
 // its steps are not known.
 func (m *model) checkDevices() error {
+	if m.Group > 1 && m.Priority != schedule.Critical {
+		return fmt.Errorf("deployment %s: its replicas have %d devices, and may share them with other models, which is "+
+			"not simulated; make it critical", m.Name, m.Group)
+	}
 	for _, name := range m.Devices {
 		if !slices.ContainsFunc(m.sim.devices, func(d *device) bool { return d.name() == name }) {
 			return fmt.Errorf("deployment %s: there is no device %q", m.Name, name)

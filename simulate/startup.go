@@ -5,6 +5,7 @@ import (
 
 	"troupe/core/deployment"
 	memory "troupe/core/device"
+	"troupe/core/preempt"
 	core "troupe/core/replica"
 )
 
@@ -40,7 +41,15 @@ func (r *replica) performLife(effect core.Effect, now time.Time) {
 	case core.KVShrunk:
 		d.shrunk(r, e)
 	case core.Drained:
-		r.model.post(deployment.Drained{Replica: r.name})
+		if !r.cutOff() {
+			r.model.post(deployment.Drained{Replica: r.name, Departures: preempt.Counts(e.Departures)})
+		}
+	case core.SaveBlocks:
+		r.saveBlocks(now)
+	case core.SequencesSaved:
+		if !r.cutOff() {
+			r.model.post(deployment.Saved{Replica: r.name, Blocks: e.Blocks, Detail: e.Fault})
+		}
 	case core.FaultBegan:
 		r.sim.record.note(now, "fault", "replica", r.name, "why", e.Detail)
 	case core.FaultEnded:

@@ -17,8 +17,8 @@ func (m *model) apply() deployment.Apply {
 			KVBlocks: uint32(m.KVBlocks), MaxSequences: uint32(m.MaxSequences), MaxWaiting: uint32(m.MaxWaiting),
 			StepTokens: uint32(m.StepTokens), Priority: int32(m.Class)},
 		Replicas: m.wanted, Rest: schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas), Sleeps: m.MinReplicas == 0,
-		Level: m.level, Revision: schedule.Revision{Digest: m.digest(), Deploy: 1}, Planning: planning,
-		Assigned: m.assignments(),
+		Level: m.level, Preemptions: m.preemptions, Revision: schedule.Revision{Digest: m.digest(), Deploy: 1},
+		Planning: planning, Assigned: m.assignments(),
 	}}
 }
 
@@ -41,7 +41,8 @@ var levelNames = map[deployment.Level]string{deployment.OnStandby: "standby", de
 func (m *model) storedForRouter() router.Stored {
 	rest := schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas)
 	return router.Stored{Name: m.Name, At: m.stored, Rest: rest, MaxWaiting: m.MaxSequences + m.MaxWaiting,
-		Wakes: m.MinReplicas == 0 && rest != schedule.Stopped, Level: levelNames[m.level]}
+		Wakes: m.MinReplicas == 0 && rest != schedule.Stopped, Level: levelNames[m.level],
+		Preempted: m.wanted > 0 && len(m.preemptions) >= m.wanted}
 }
 
 // wake stores what the deployment decided itself, because of requests that wait or no longer do.

@@ -57,10 +57,10 @@ func (d *device) sourcesOf(m *model) (all []source) {
 // otherNodes returns what other nodes have of a model.
 func (d *device) otherNodes(m *model) (all []source) {
 	for _, n := range d.sim.nodeOrder {
-		if n == d.node || n.lost {
+		if n == d.node || !d.sim.connected(n, d.node) {
 			continue
 		}
-		over := []*pipe{n.network, d.node.network, d.link}
+		over := append(d.sim.network(n, d.node), d.link)
 		if n.cache.State(d.image(m)) == hostcache.Ready {
 			path := loadsource.Path{Kind: loadsource.Node, From: n.Name, To: d.Name}
 			all = append(all, source{loadsource.Candidate{Path: path, Name: "node " + n.Name}, over, nil})
@@ -82,7 +82,7 @@ func (d *device) image(m *model) hostcache.Key {
 	return hostcache.Key{Digest: m.digest(), Layout: d.Kind}
 }
 
-func (d *device) healthy() bool { return !d.node.lost && d.health.State() == quarantine.Healthy }
+func (d *device) healthy() bool { return d.node.runs() && d.health.State() == quarantine.Healthy }
 
 // nearest returns where the node has the weights of a model.
 func (d *device) nearest(m *model) schedule.Where {
@@ -180,7 +180,7 @@ func (l *load) done(ok bool) {
 
 // fillImage reserves memory for an image of weights in the host cache, and reports whether there is room.
 func (d *device) fillImage(m *model) bool {
-	effects := d.node.cache.Fill(d.image(m), m.WeightBytes, m.Level == deployment.Parked)
+	effects := d.node.cache.Fill(d.image(m), m.WeightBytes, m.level == deployment.Parked)
 	d.node.cache.perform(effects)
 	return !refused(effects)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/cluster/bulk/bulkbench"
 	"troupe/core/cost"
 	"troupe/cuda"
 	"troupe/cuda/host"
@@ -27,6 +28,8 @@ type calibrateCommand struct {
 	Out          string        `placeholder:"DIR" type:"path" help:"${calout}"`
 	StepTokens   int           `default:"512" help:"Most tokens in a step, as in the deployment."`
 	MaxSequences int           `default:"64" help:"Most sequences in a step, as in the deployment."`
+	Network      string        `placeholder:"TICKET" help:"${calnetwork}"`
+	NetworkAt    string        `name:"network-listen" placeholder:"HOST:PORT" help:"${calnetworkat}"`
 }
 
 const shippedModel = "models/kjv-2m"
@@ -41,6 +44,9 @@ It fits the costs of core/cost to the measurements, prints them, and writes a pr
 relative errors of measurements that the fit did not see. If repeats of the same step differ by much, the machine was
 too busy: calibrate again when it is idle. Do not calibrate beside a node that serves.
 
+The network between two nodes is measured with the data plane of nodes, without TLS: run "troupe calibrate
+--network-listen HOST:PORT" on the machine that receives, and give the ticket that it prints to --network on the other.
+
 The time is that of all measurements. Each is repeated at least three times, so a slow device or a large model takes
 longer. More models give the loads a latency and a bandwidth instead of a bandwidth alone.
 
@@ -49,11 +55,15 @@ Examples:
   troupe calibrate                                   the model that ships, on a GPU or a software GPU
   troupe calibrate --model /models/llama --time 5m
   troupe calibrate --model /models/a --model /models/b --out profiles
-  troupe calibrate --devices host:2x1GiB             two software GPUs, to measure copies between them`
+  troupe calibrate --devices host:2x1GiB             two software GPUs, to measure copies between them
+  troupe calibrate --network-listen 10.0.0.2:7000    receive what another machine sends, to measure the network`
 }
 
 // Run calibrates, prints the profiles and writes them.
 func (k calibrateCommand) Run(c console) (err error) {
+	if k.NetworkAt != "" {
+		return receiveNetwork(signalContext(), c, k.NetworkAt)
+	}
 	if err := k.complete(); err != nil {
 		return &usageError{err}
 	}
@@ -80,6 +90,11 @@ func (k calibrateCommand) Run(c console) (err error) {
 	ctx := signalContext()
 	show := &progress{to: c.log, terminal: writesTerminal(c.log)}
 	node.SetGCPercent() // as in a node
+	network, err := k.measureNetwork(ctx, devices[0], show)
+	if err != nil {
+		show.end()
+		return err
+	}
 	profiles, err := calibrate.Run(ctx, k.config(devices, scratch, show))
 	show.end()
 	if ctx.Err() != nil {
@@ -89,6 +104,7 @@ func (k calibrateCommand) Run(c console) (err error) {
 		return fmt.Errorf("calibrate: %w", err)
 	}
 	for _, p := range profiles {
+		p.Copies.Network = network
 		printProfile(c.out, p)
 		path := filepath.Join(k.Out, fileName(p))
 		if err := costfile.Write(path, p); err != nil {
@@ -111,6 +127,9 @@ func (k *calibrateCommand) complete() error {
 	}
 	if _, err := parseDevices(k.Devices); err != nil {
 		return fmt.Errorf("--devices: %w", err)
+	}
+	if _, err := bulkbench.ParseTicket(k.Network); err != nil && k.Network != "" {
+		return fmt.Errorf("--network: %w", err)
 	}
 	if len(k.Model) == 0 {
 		if _, err := os.Stat(shippedModel); err != nil {

@@ -76,6 +76,7 @@ func printProfile(to io.Writer, p cost.Profile) {
 	transferred(w, "device to device", p.Copies.PeerToDevice)
 	transferred(w, "disk to host", p.Copies.DiskToHost)
 	transferred(w, "host to disk", p.Copies.HostToDisk)
+	transferred(w, "to another node", p.Copies.Network)
 	fmt.Fprintf(w, "\nLOADS OF %s\tLATENCY\tBANDWIDTH\tRESIDUALS\n", units.FormatBytes(p.Model.WeightBytes()))
 	transferred(w, "folder", p.Loads.Folder)
 	transferred(w, "image on disk", p.Loads.DiskImage)

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"troupe/cluster/bulk/bulkbench"
 	"troupe/core/cost"
+	"troupe/cuda/host"
 )
 
 // TestProgressOnATerminal checks that the line of a terminal is rewritten in place, and removed at the end.
@@ -31,6 +36,52 @@ func TestFileName(t *testing.T) {
 	} {
 		if got := fileName(cost.Profile{Name: name}); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestMeasureNetwork checks that the cost of the network has its residuals and its origin, and is printed.
+func TestMeasureNetwork(t *testing.T) {
+	r, err := bulkbench.Receive("127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	d, err := host.Open(host.Config{MemoryBytes: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	k := calibrateCommand{Network: r.Ticket(), Time: time.Millisecond}
+	is, err := k.measureNetwork(t.Context(), d, &progress{to: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _, _ := strings.Cut(r.Ticket(), "/")
+	if is.BytesPerSecond <= 0 || is.Residuals.Count != 6 || is.Origin.Measured == "" ||
+		!strings.HasSuffix(is.Origin.On, ", to "+address) {
+		t.Errorf("%+v", is)
+	}
+	var b bytes.Buffer
+	transferred(&b, "to another node", is)
+	if !strings.Contains(b.String(), "GB/s") {
+		t.Error(b.String())
+	}
+	if none, err := (calibrateCommand{}).measureNetwork(t.Context(), d, nil); none != nil || err != nil {
+		t.Errorf("%v %v", none, err)
+	}
+}
+
+// TestNetworkOptions checks that a ticket that is not whole, and an address that cannot be dialled, are refused.
+func TestNetworkOptions(t *testing.T) {
+	k := calibrateCommand{Network: "10.0.0.2:7000", Devices: "auto", Time: 1, StepTokens: 16, MaxSequences: 4}
+	if err := k.complete(); err == nil || !strings.Contains(err.Error(), "--network: ticket") {
+		t.Error(err)
+	}
+	for _, listen := range []string{"7000", ":7000", "0.0.0.0:7000", "[::]:7000"} {
+		err := receiveNetwork(t.Context(), console{out: io.Discard}, listen)
+		if err == nil || !strings.Contains(err.Error(), "another machine can dial") {
+			t.Errorf("%s: %v", listen, err)
 		}
 	}
 }

@@ -249,6 +249,8 @@ func helpVars() map[string]string {
 		"caltime":     "About how long to measure, in all.",
 		"calout": "Folder for the profiles, one file for each model " +
 			"(default: $$XDG_DATA_HOME/troupe/NAME/profiles).",
+		"calnetwork":   "Also measure the network to the machine that printed this ticket.",
+		"calnetworkat": "Only receive what another machine sends to measure the network, until Ctrl-C.",
 	}
 }
 

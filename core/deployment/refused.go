@@ -39,3 +39,9 @@ func (d *Deployment) expireRefusal(now time.Time) {
 		d.forgetRefusal()
 	}
 }
+
+// wokenInVain reports whether requests wait for a deployment that is asleep, and the planner has no room for it and
+// will not soon have.
+func (d *Deployment) wokenInVain() bool {
+	return d.wake.wakes() > 0 && d.failure != nil && d.failure.unplaced && !d.mayRecover()
+}

@@ -97,6 +97,8 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionParked, "parked; " + d.remedy() + " makes it serve"
 	case d.state == Active && d.spec.Rest == schedule.Asleep && len(d.replicas) > 0:
 		return ConditionAsleep, "it falls asleep; its replicas are draining"
+	case d.state == Active && d.spec.Rest == schedule.Asleep && d.wokenInVain():
+		return ConditionFailed, d.failure.Detail
 	case d.state == Active && d.spec.Rest == schedule.Asleep:
 		return ConditionAsleep, "a request wakes it"
 	case d.state == Active && total == 0 && d.spec.Replicas > 0:

@@ -111,7 +111,7 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 			"all replicas of model %s were preempted; "+
 				`models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model),
 			RetryAfter: routeRetryAfter}, false
-	case stored.Rest == schedule.Asleep, failure == Refusal{}, r.Wait && failure.Reason == NoMemory:
+	case failure == Refusal{}, r.Wait && failure.Reason == NoMemory:
 		return Refusal{}, true
 	}
 	return failure, false

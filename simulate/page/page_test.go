@@ -13,6 +13,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/cost"
+	"troupe/core/schedule"
 	"troupe/simulate"
 	"troupe/workload"
 )
@@ -31,7 +32,8 @@ func simulated(t *testing.T, names []string, devices, seeds int) simulate.Altern
 	}
 	for _, name := range names {
 		cfg.Deployments = append(cfg.Deployments, simulate.Deployment{Name: name, WeightBytes: 1 << 30,
-			KVTokenBytes: 1 << 16, ContextTokens: 2048, Replicas: devices, Class: batch.Standard, MaxSequences: 4,
+			KVTokenBytes: 1 << 16, ContextTokens: 2048, Replicas: devices, Class: batch.Standard,
+			Priority: schedule.Standard, MaxSequences: 4,
 			MaxWaiting: 8, StepTokens: 256, BlockTokens: 16, SLO: simulate.SLO{TTFT: time.Second},
 			Times: map[string]simulate.StepTimer{"k": constant(50 * time.Millisecond)}})
 	}

@@ -36,7 +36,7 @@ const (
 )
 
 // Compare compares a recording with its simulation, model by model. Loads of weights and switches were recorded, but
-// a simulation with replicas at fixed places has none.
+// a simulation with replicas at fixed places has none; Lives compares those of replicas that come and go.
 func Compare(r *recording.Recording, s simulate.Result) (all []Metric) {
 	for _, m := range s.Models {
 		is := figuresOf(r, m.Model)
@@ -53,7 +53,7 @@ func Compare(r *recording.Recording, s simulate.Result) (all []Metric) {
 			add(Steps, is.steps, known(float64(m.Steps)), whole)
 			add(Preemptions, is.preemptions, known(float64(m.Preemptions)), whole)
 			add(Loads, is.loads, nil, whole)
-			add(Adapters, is.adapters, nil, whole)
+			add(Adapters, is.adapters, counted(m.AdapterLoads), whole)
 		}
 	}
 	if r.Complete {
@@ -175,3 +175,10 @@ func share(n, of float64) *float64 {
 }
 
 func known(v float64) *float64 { return &v }
+
+func counted(n *uint64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return known(float64(*n))
+}

@@ -10,6 +10,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/cost"
 	"troupe/core/hbm"
+	"troupe/core/schedule"
 	"troupe/internal/costfile"
 	"troupe/recording"
 	"troupe/simulate"
@@ -73,7 +74,7 @@ func deployment(r *recording.Recording, d recording.Deployment, replicas []recor
 	profiles []cost.Profile) (simulate.Deployment, error) {
 	out := simulate.Deployment{
 		Name: d.Name, WeightBytes: d.WeightBytes, ContextTokens: d.ContextTokens, Replicas: len(replicas),
-		Class: classes[d.Class], MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
+		Class: classes[d.Class], Priority: schedule.Standard, MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 		BlockTokens: d.BlockTokens, KVBlocks: d.KVBlocks, Times: make(map[string]simulate.StepTimer),
 	}
 	if min(d.ContextTokens, d.BlockTokens, d.MaxSequences, d.StepTokens) == 0 {

@@ -52,6 +52,9 @@ func (s *Scenario) deployment(f *File, at string, d Deployment) (simulate.Deploy
 			d.Priority)
 	}
 	out.Class, out.Priority = importance.class, importance.priority
+	if d.WakeWait != nil {
+		out.WakeWait = d.WakeWait.Duration
+	}
 	least := 0
 	if d.MinReplicas != nil {
 		least = *d.MinReplicas

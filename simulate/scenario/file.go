@@ -15,9 +15,11 @@ type File struct {
 	Workload    []Load          `yaml:"workload"`
 	Loads       Loads           `yaml:"loads"`
 	Faults      []Fault         `yaml:"faults"`
+	Commands    []Command       `yaml:"commands"`
 
-	Links    any `yaml:"links"`
-	Policies any `yaml:"policies"`
+	Policies Policies `yaml:"policies"`
+
+	Links any `yaml:"links"`
 
 	path   string
 	source []byte
@@ -46,14 +48,33 @@ type Loads struct {
 	Free    *Time  `yaml:"free"`    // of the memory of a replica
 }
 
-// Fault is something that fails. It names a node, a device or a replica.
+// Fault is something that fails. It names a node, a device, a replica, a network, a disk or a link.
 type Fault struct {
-	At      Time   `yaml:"at"`
-	For     Time   `yaml:"for"` // until it is there again; 0: never
-	Node    string `yaml:"node"`
-	Device  string `yaml:"device"` // "node/gpu-0"
-	Replica string `yaml:"replica"`
-	Hang    Time   `yaml:"hang"` // a step of the replica takes so much longer; 0: the replica crashes
+	At      Time     `yaml:"at"`
+	For     Time     `yaml:"for"` // until it is there again; 0: never
+	Node    string   `yaml:"node"`
+	Device  string   `yaml:"device"` // "node/gpu-0"
+	Replica string   `yaml:"replica"`
+	Hang    Time     `yaml:"hang"`    // a step of the replica takes so much longer; 0: the replica crashes
+	Network string   `yaml:"network"` // of this node
+	Between []string `yaml:"between"` // the network between two nodes
+	Disk    string   `yaml:"disk"`    // of this node
+	Link    string   `yaml:"link"`    // of this device to host memory, "node/gpu-0"
+	Slow    float64  `yaml:"slow"`    // times slower is the network, disk or link; 0: the network is cut
+}
+
+// Command is what an operator commands. It has one of the commands with the name that it is for.
+type Command struct {
+	At       Time   `yaml:"at"`
+	Scale    string `yaml:"scale"`    // a deployment
+	Replicas *int   `yaml:"replicas"` // with Scale
+	Park     string `yaml:"park"`     // a deployment
+	Standby  string `yaml:"standby"`  // likewise
+	Activate string `yaml:"activate"` // likewise
+	Preempt  string `yaml:"preempt"`  // a replica
+	Deadline Time   `yaml:"deadline"` // with Preempt, until which its sequences may go on; 0: 30s
+	Drain    string `yaml:"drain"`    // a node
+	Undrain  string `yaml:"undrain"`  // likewise
 }
 
 // Device stands for a number of equal devices.
@@ -78,6 +99,28 @@ type Model struct {
 	Steps map[string]cost.Steps `yaml:"steps"`
 }
 
+// Policies are the figures of plans; see schedule.Options. Those that are missing have its defaults.
+type Policies struct {
+	Policy         string  `yaml:"policy"`
+	Placement      string  `yaml:"placement"`
+	SpikeFactor    float64 `yaml:"spike_factor"`
+	SpikeArrivals  float64 `yaml:"spike_arrivals"`
+	Headroom       float64 `yaml:"headroom"`
+	DownHeadroom   float64 `yaml:"down_headroom"`
+	KVFull         float64 `yaml:"kv_full"`
+	UpAt           float64 `yaml:"up_at"`
+	DownAt         float64 `yaml:"down_at"`
+	QueueAt        float64 `yaml:"queue_at"`
+	ShareBelow     float64 `yaml:"share_below"`
+	FillBelow      float64 `yaml:"fill_below"`
+	ParkBelow      float64 `yaml:"park_below"`
+	DownAfter      Time    `yaml:"down_after"`
+	IdleAfter      Time    `yaml:"idle_after"`
+	Residence      Time    `yaml:"residence"`
+	ResidenceLoads float64 `yaml:"residence_loads"`
+	StartTimeout   Time    `yaml:"start_timeout"`
+}
+
 // Deployment is a deployment, with the keys of a node's configuration.
 type Deployment struct {
 	Name         string   `yaml:"name"`
@@ -86,9 +129,10 @@ type Deployment struct {
 	MinReplicas  *int     `yaml:"min_replicas"`
 	MaxReplicas  *int     `yaml:"max_replicas"`
 	IdleAfter    Time     `yaml:"idle_after"`
-	Level        string   `yaml:"level"`   // active, standby or parked
-	Wait         bool     `yaml:"wait"`    // its requests wait even if no device has room
-	Devices      []string `yaml:"devices"` // where replicas may be, as "node/gpu-0"; empty: anywhere
+	Level        string   `yaml:"level"`     // active, standby or parked
+	WakeWait     *Time    `yaml:"wake_wait"` // for a device that another model uses; negative: as long as they want
+	Wait         bool     `yaml:"wait"`      // its requests wait even if no device has room
+	Devices      []string `yaml:"devices"`   // where replicas may be, as "node/gpu-0"; empty: anywhere
 	Priority     string   `yaml:"priority"`
 	MaxSequences *int     `yaml:"max_sequences"`
 	MaxWaiting   *int     `yaml:"max_waiting"`

@@ -2,9 +2,6 @@ package scenario
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"troupe/core/deployment"
@@ -48,53 +45,6 @@ func (f *File) bounds(at string, d Deployment, out *simulate.Deployment) error {
 	}
 	out.IdleAfter, out.Level = d.IdleAfter.Duration, level
 	return nil
-}
-
-// faults reads the faults, and puts them in the order of their times.
-func (s *Scenario) faults(f *File) error {
-	for i, fault := range f.Faults {
-		at := "faults[" + fmt.Sprint(i) + "]"
-		named := 0
-		for _, name := range []string{fault.Node, fault.Device, fault.Replica} {
-			if name != "" {
-				named++
-			}
-		}
-		node := func(d simulate.Device) bool { return d.Node == fault.Node }
-		device := func(d simulate.Device) bool { return d.Node+"/"+d.Name == fault.Device }
-		switch {
-		case named != 1:
-			return f.wrong(at, "needs one of node, device and replica, and has %d of them", named)
-		case fault.At.Duration < 0 || fault.For.Duration < 0 || fault.Hang.Duration < 0:
-			return f.wrong(at, "has a negative time")
-		case fault.Node != "" && !slices.ContainsFunc(s.Config.Devices, node):
-			return f.wrong(at+".node", "%q is not under nodes", fault.Node)
-		case fault.Device != "" && !slices.ContainsFunc(s.Config.Devices, device):
-			return f.wrong(at+".device", "%q does not exist; devices are called NODE/gpu-0, NODE/gpu-1 and so on",
-				fault.Device)
-		case fault.Replica == "" && fault.Hang.Duration > 0:
-			return f.wrong(at+".hang", "is of a step of a replica; name the replica")
-		case fault.Replica != "" && !s.names(fault.Replica):
-			return f.wrong(at+".replica", "%q is of no deployment; replicas are called DEPLOYMENT-0 and so on",
-				fault.Replica)
-		case fault.Replica != "" && fault.For.Duration > 0:
-			return f.wrong(at+".for", "is not for a replica, which starts again at once; write hang for a step that "+
-				"takes longer")
-		}
-		s.Config.Faults = append(s.Config.Faults, simulate.Fault{At: fault.At.Duration,
-			For: max(fault.For.Duration, fault.Hang.Duration), Node: fault.Node, Device: fault.Device,
-			Replica: fault.Replica, Hangs: fault.Hang.Duration > 0})
-	}
-	slices.SortStableFunc(s.Config.Faults, func(a, b simulate.Fault) int { return cmp.Compare(a.At, b.At) })
-	return nil
-}
-
-// names reports whether a deployment may have a replica of this name.
-func (s *Scenario) names(replica string) bool {
-	at := strings.LastIndexByte(replica, '-')
-	return at > 0 && slices.ContainsFunc(s.Config.Deployments, func(d simulate.Deployment) bool {
-		return d.Name == replica[:at]
-	})
 }
 
 // loads reads what loads of weights cost on a node.

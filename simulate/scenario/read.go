@@ -74,7 +74,7 @@ func parse(path string, source []byte, facts FactsOf, set []simulate.Setting, wo
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}
-	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults}
+	parts := []func(*File) error{s.base, s.devices, s.deployments, s.faults, s.commands}
 	if workload {
 		parts = append(parts, s.workload)
 	} else if f.Duration.Duration == 0 {
@@ -98,7 +98,7 @@ func (s *Scenario) base(f *File) error {
 		name string
 		is   any
 	}{
-		{"links", f.Links}, {"policies", f.Policies},
+		{"links", f.Links},
 	} {
 		if key.is != nil {
 			return f.wrong(key.name, "are not simulated yet; remove this section")
@@ -121,7 +121,7 @@ func (s *Scenario) base(f *File) error {
 		f.Efficiency = cost.Peak
 	}
 	s.Config = simulate.Config{Name: f.Name, Seed: f.Seed, Duration: f.Duration.Duration, KVReserve: reserve}
-	return nil
+	return s.policies(f)
 }
 
 // devices reads the nodes.
