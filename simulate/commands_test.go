@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,12 +97,16 @@ func TestDrain(t *testing.T) {
 // computed elsewhere, that its name comes back with the next command, and that the last replica stays.
 func TestPreempt(t *testing.T) {
 	cfg := onTwoNodes(deploy("m", 2))
-	cfg.Commands = []Command{{At: 30 * time.Second, Kind: Preempt, Name: "m-0", Deadline: 10 * time.Second},
+	cfg.Commands = []Command{{At: 30 * time.Second, Kind: Preempt, Name: "m-0", Deadline: 2 * time.Second},
 		{At: time.Minute, Kind: Preempt, Name: "m-1"}, {At: time.Minute, Kind: Preempt, Name: "m-7"},
 		{At: 2 * time.Minute, Kind: Activate, Name: "m"}}
 	result, record := simulate(t, cfg, []workload.Request{long(0), long(time.Millisecond)})
-	if m := result.Models[0]; m.Finished != 2 || m.Refused != 0 || m.OutputTokens != 2*1700 || m.Starts != 1 {
+	if m := result.Models[0]; m.Finished != 2 || m.Refused != 0 || m.OutputTokens != 2*1700 || m.Starts != 1 || m.Interrupted != 1 {
 		t.Errorf("%+v\n%s", m, lives(record))
+	}
+	if freed := regexp.MustCompile(`{"at":32\.[0-9]*,"event":"preempting","replica":"m-0","phase":"freeing"}`); !freed.
+		MatchString(record) {
+		t.Errorf("the memory was not freed at the deadline\n%s", lives(record))
 	}
 	contains(t, record,
 		`{"at":30.000000000,"event":"command","do":"preempt","name":"m-0"}`,

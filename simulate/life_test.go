@@ -32,7 +32,8 @@ func TestLivesAtOnce(t *testing.T) {
 			cfg.Devices[i].Node = string(rune('a' + i%2))
 			cfg.Devices[i].Costs.Capture = time.Duration(rapid.IntRange(1, 5000).Draw(t, "capture")) * time.Millisecond
 		}
-		cfg.Nodes = []Node{{Name: "a", HostCache: rapid.Int64Range(0, 3).Draw(t, "cache") << 30}}
+		cfg.Nodes = []Node{{Name: "a", HostCache: rapid.Int64Range(0, 3).Draw(t, "cache") << 30,
+			WeightsDisk: rapid.Int64Range(0, 8).Draw(t, "images") << 30}}
 		models := []string{"m", "n", "o"}[:rapid.IntRange(1, 3).Draw(t, "models")]
 		for _, name := range models {
 			d := deploy(name, 0)
