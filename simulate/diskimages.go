@@ -37,7 +37,8 @@ func DiskImageBandwidth(p cost.Profile) float64 {
 // image returns the image of a model on the node's disk as a source of weights, and whether it is there.
 func (i *diskImages) image(d *device, m *model) (s source, ready bool) {
 	path := loadsource.Path{Kind: loadsource.DiskImage, From: "disk", To: d.Name}
-	s = source{loadsource.Candidate{Path: path, Name: string(loadsource.DiskImage)}, []*pipe{i.node.images, d.link}, nil}
+	c := loadsource.Candidate{Path: path, Name: string(loadsource.DiskImage)}
+	s = source{c, []*pipe{i.node.images, d.link}, nil}
 	return s, i.State(d.image(m)) == hostcache.Ready
 }
 

@@ -99,9 +99,8 @@
 //
 // Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
 // lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
-// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its sequences, or they are computed again elsewhere. Weights
-// are right, so there are no canaries.
-// The pages for adapters do not change, and a step takes no longer because of its adapters.
-// Replicas send announcements on a timer of their own only if an earlier one had no room for all changes; the actors
-// send one every 300 ms.
+// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its
+// sequences, or they are computed again elsewhere. Weights are right, so there are no canaries. The pages for adapters
+// do not change, and a step takes no longer because of its adapters. Replicas send announcements on a timer of their
+// own only if an earlier one had no room for all changes; the actors send one every 300 ms.
 package simulate

@@ -67,7 +67,8 @@ func TestBlocksAfterCut(t *testing.T) {
 // TestFirstTokenInCut checks that a first token that was computed during a cut arrives when the network is mended.
 func TestFirstTokenInCut(t *testing.T) {
 	cfg := onTwoNodes(deploy("m", 1), Fault{At: 30 * time.Second, Network: "a", For: 500 * time.Millisecond})
-	result, record := simulate(t, cfg, []workload.Request{{At: 30*time.Second - time.Millisecond, Prompt: 10, Output: 90}})
+	at := 30*time.Second - time.Millisecond
+	result, record := simulate(t, cfg, []workload.Request{{At: at, Prompt: 10, Output: 90}})
 	if m := result.Models[0]; m.Finished != 1 || !near(*m.TTFTP50, 0.501) {
 		t.Errorf("%+v, TTFT %v\n%s", m, *m.TTFTP50, record)
 	}

@@ -8,7 +8,8 @@ import (
 	"troupe/simulate"
 )
 
-// TestLives counts by hand: "a" had a replica, went to sleep, was woken twice, and had its device taken by "b" between. Then both share it, which is no switch.
+// TestLives counts by hand: "a" had a replica, went to sleep, was woken twice, and had its device taken by "b"
+// between. Then both share it, which is no switch.
 // A replica that began before the recording, and one that never served, are no starts.
 func TestLives(t *testing.T) {
 	r := &recording.Recording{}

@@ -74,9 +74,9 @@ func (m *measurement) adapters(ctx context.Context, binary, dir string) (s secti
 	if err != nil {
 		return s, err
 	}
-	return section{"Adapters: two devices", about(r, "Each was for one of %d adapters, by Zipf with the exponent %v, of "+
-		"which %d are on a device at once. The costs are as calibrated.", adapterCount, load.Adapters.Zipf, adapterPages),
-		recorded.Compare(r, result)}, nil
+	text := about(r, "Each was for one of %d adapters, by Zipf with the exponent %v, of which %d are on a device at "+
+		"once. The costs are as calibrated.", adapterCount, load.Adapters.Zipf, adapterPages)
+	return section{"Adapters: two devices", text, recorded.Compare(r, result)}, nil
 }
 
 // register registers the adapters, and returns their sizes.

@@ -174,7 +174,8 @@ func (c *cluster) scale(ctx context.Context, replicas int) error {
 	if err != nil {
 		return err
 	}
-	return c.deploy(ctx, &messages.DeploymentSpec{Name: deployed, Path: folder, KvBlocks: new(uint32(kvBlocks))}, replicas)
+	spec := &messages.DeploymentSpec{Name: deployed, Path: folder, KvBlocks: new(uint32(kvBlocks))}
+	return c.deploy(ctx, spec, replicas)
 }
 
 // deploy deploys a model with a number of replicas, and waits until they serve.
@@ -241,12 +242,14 @@ func (c *cluster) record(ctx context.Context, path string, requests []workload.R
 		return err
 	}
 	go func() {
-		_, err := (&record.Recorder{Ask: c.ask, Out: w, Events: events, Troupe: "simerror", Progress: func(record.Statistics) {
+		progress := func(record.Statistics) {
 			if first {
 				close(begun)
 			}
 			first = false
-		}}).Run(recorded)
+		}
+		_, err := (&record.Recorder{Ask: c.ask, Out: w, Events: events, Troupe: "simerror",
+			Progress: progress}).Run(recorded)
 		done <- errors.Join(err, w.Close())
 	}()
 	select {

@@ -53,9 +53,9 @@ func (m *measurement) stepsPage(b *strings.Builder) error {
 	if !ok {
 		return errors.New("no figure of workload B was recorded and simulated")
 	}
-	fmt.Fprintf(b, `Three nodes ran as processes of one machine, with one software device of one core each, and were recorded while they
-served two workloads of the model that ships, at real time. Workload A ran on one device, workload B on two. B has other
-arrivals and lengths, and more shared prefixes. Requests came in at nodes whose devices were idle.
+	fmt.Fprintf(b, `Three nodes ran as processes of one machine, with one software device of one core each, and were
+recorded while they served two workloads of the model that ships, at real time. Workload A ran on one device, workload B
+on two. B has other arrivals and lengths, and more shared prefixes. Requests came in at nodes whose devices were idle.
 
 - **calibrated**: simulated with the costs that `+"`troupe calibrate`"+` measured before, as
   `+"`troupe simulate --recording`"+` does.

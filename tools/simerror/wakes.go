@@ -76,9 +76,10 @@ func (m *measurement) wakes(ctx context.Context, binary, dir string) (s section,
 	if err != nil {
 		return s, err
 	}
-	return section{"Wakes and switches: one device", about(r, "They are for %d models of %d MiB, one after another. Each "+
-		"sleeps after %v and is woken by the next request. The costs are as calibrated.", sleepers, sleeperBytes>>20,
-		sleepAfter), append(ofRequests(recorded.Compare(r, result)), recorded.Lives(r, result)...)}, nil
+	text := about(r, "They are for %d models of %d MiB, one after another. Each sleeps after %v and is woken by the "+
+		"next request. The costs are as calibrated.", sleepers, sleeperBytes>>20, sleepAfter)
+	return section{"Wakes and switches: one device", text, append(ofRequests(recorded.Compare(r, result)),
+		recorded.Lives(r, result)...)}, nil
 }
 
 // ofRequests returns the metrics that need no totals of replicas, which are lost with them.
