@@ -186,7 +186,7 @@ bench: ## run the benchmarks and write docs/benchmarks.md
 bench-switch: ## measure cold, parked, peer and standby switches over their floors, in one table
 	go run ./tools/bench -switch
 
-sim-error: ## compare the simulator with a real cluster of three nodes, and write docs/simulations/error.md (10 minutes)
+sim-error: ## compare the simulator with a real cluster of three nodes, and write docs/simulations/error.md (25 minutes)
 	go run ./tools/simerror
 
 bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md

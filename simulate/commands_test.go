@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,8 @@ func each(model string, minutes ...float64) (all []workload.Request) {
 	return all
 }
 
-// TestScaleCommand checks that an operator's number of replicas is followed, and that requests for a model that was stopped
-// are refused until it is started again.
+// TestScaleCommand checks that an operator's number of replicas is followed, and that requests for a model that was
+// stopped are refused until it is started again.
 func TestScaleCommand(t *testing.T) {
 	cfg := onTwoNodes(deploy("m", 1))
 	cfg.Commands = []Command{{At: time.Minute, Kind: Scale, Name: "m", Replicas: 2},
@@ -54,7 +55,8 @@ func TestPark(t *testing.T) {
 		Deployments: []Deployment{deploy("m", 1)}, Commands: []Command{{At: time.Minute, Kind: Park, Name: "m"},
 			{At: 3 * time.Minute, Kind: Activate, Name: "m"}}}
 	result, record := simulate(t, cfg, each("m", 0.5, 2, 5))
-	if m := result.Models[0]; m.Finished != 2 || m.Refused != 1 || m.LoadCount != 1 || m.from(fromHostCache).Count != 1 {
+	if m := result.Models[0]; m.Finished != 2 || m.Refused != 1 || m.LoadCount != 1 ||
+		m.from(fromHostCache).Count != 1 {
 		t.Errorf("%+v\n%s", m, lives(record))
 	}
 	contains(t, record, `"event":"scale","deployment":"m","from":1,"to":1,"level":"parked","why":"by a command"`,
@@ -96,12 +98,17 @@ func TestDrain(t *testing.T) {
 // computed elsewhere, that its name comes back with the next command, and that the last replica stays.
 func TestPreempt(t *testing.T) {
 	cfg := onTwoNodes(deploy("m", 2))
-	cfg.Commands = []Command{{At: 30 * time.Second, Kind: Preempt, Name: "m-0", Deadline: 10 * time.Second},
+	cfg.Commands = []Command{{At: 30 * time.Second, Kind: Preempt, Name: "m-0", Deadline: 2 * time.Second},
 		{At: time.Minute, Kind: Preempt, Name: "m-1"}, {At: time.Minute, Kind: Preempt, Name: "m-7"},
 		{At: 2 * time.Minute, Kind: Activate, Name: "m"}}
 	result, record := simulate(t, cfg, []workload.Request{long(0), long(time.Millisecond)})
-	if m := result.Models[0]; m.Finished != 2 || m.Refused != 0 || m.OutputTokens != 2*1700 || m.Starts != 1 {
+	if m := result.Models[0]; m.Finished != 2 || m.Refused != 0 || m.OutputTokens != 2*1700 || m.Starts != 1 ||
+		m.Interrupted != 1 {
 		t.Errorf("%+v\n%s", m, lives(record))
+	}
+	if freed := regexp.MustCompile(`{"at":32\.[0-9]*,"event":"preempting","replica":"m-0","phase":"freeing"}`); !freed.
+		MatchString(record) {
+		t.Errorf("the memory was not freed at the deadline\n%s", lives(record))
 	}
 	contains(t, record,
 		`{"at":30.000000000,"event":"command","do":"preempt","name":"m-0"}`,

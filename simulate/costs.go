@@ -13,9 +13,13 @@ type Node struct {
 	Disk      float64 // bytes per second from the folders of models; loads at the same time share them
 	Network   float64 // bytes per second from and to other nodes, likewise
 	HostCache int64   // bytes of images of weights and adapters in host memory; 0: none
-	DiskRead  Link    // for adapters and KV blocks
-	DiskWrite Link    // for KV blocks
-	Tiers     Tiers   // of KV blocks
+	// WeightsDisk is the size of images of weights on the disk; 0: none are kept. DiskImage has the bytes per second
+	// from and to them; 0: as many as from folders.
+	WeightsDisk int64
+	DiskImage   float64
+	DiskRead    Link  // for adapters and KV blocks
+	DiskWrite   Link  // for KV blocks
+	Tiers       Tiers // of KV blocks
 }
 
 // Defaults of nodes and devices. They are assumptions: nothing was measured.

@@ -7,7 +7,7 @@ import (
 	"troupe/core/router"
 )
 
-// runs reports whether the processes of the node run, whoever hears from it.
+// runs reports whether the processes of the node run, even if nothing is heard from it.
 func (n *node) runs() bool { return !n.lost || n.cut }
 
 // cutOff reports whether nothing that the replica sends is received, and nothing that is sent to it.
@@ -61,7 +61,7 @@ func (n *node) replicas() (all []*replica) {
 	return all
 }
 
-// dropAll drops the sequences of a replica that hears nothing from their sessions any more.
+// dropAll drops the sequences of a replica that no longer hears from their sessions.
 func (r *replica) dropAll() {
 	r.touch()
 	for _, id := range r.severed {

@@ -11,7 +11,7 @@
 //	core/planner              when a deployment is scaled, or put to sleep
 //	core/device, core/hbm,    what is in the memory of a device, how KV memory is divided, and which weights
 //	core/residency            stay on the device
-//	core/hostcache            which images of weights and adapters are in host memory
+//	core/hostcache            which images of weights and adapters are in host memory, and of weights on disk
 //	core/loadsource           where weights are loaded from
 //	core/lora                 which adapters are on a device
 //	core/offload, core/tier   which KV blocks are copied to the tiers of a node, and which ones these keep
@@ -47,7 +47,8 @@
 //
 // A scenario begins with its replicas in place: the cluster runs for a minute before, in which loads take no time.
 // After that a start of a replica takes as long as its weights, its KV memory and engine, and its graphs. An
-// image in the host cache is filled by the loads that pass through it, and by weights that are parked.
+// image in the host cache is filled by the loads that pass through it, and by weights that are parked. An image on the
+// disk is written after a load, or for weights that are parked without room in host memory.
 //
 // A replica that starts has no adapters on its device, and uses what the KV tiers of its node have. When it ends or
 // crashes, its adapters are gone, and so is what it was copying to and from tiers; what it had locked there is free
@@ -98,9 +99,8 @@
 //
 // Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
 // lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
-// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its sequences, or they are computed again elsewhere. Weights
-// are right, so there are no canaries.
-// The pages for adapters do not change, and a step takes no longer because of its adapters.
-// Replicas send announcements on a timer of their own only if an earlier one had no room for all changes; the actors
-// send one every 300 ms.
+// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its
+// sequences, or they are computed again elsewhere. Weights are right, so there are no canaries. The pages for adapters
+// do not change, and a step takes no longer because of its adapters. Replicas send announcements on a timer of their
+// own only if an earlier one had no room for all changes; the actors send one every 300 ms.
 package simulate

@@ -168,6 +168,7 @@ func (n *node) fail(back time.Duration) {
 	n.cache, n.speeds = newHostImages(n.HostCache), loadsource.Speeds{}
 	n.read.free, n.write.free = time.Time{}, time.Time{}
 	n.tiers = s.newTiers(n)
+	n.onDisk.lose()
 	s.after(nodeGoneAfter, func() {
 		if n.lost && n.life == life {
 			n.gone = true

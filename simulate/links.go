@@ -48,7 +48,7 @@ func (s *simulation) linkOf(f Fault) faultyLink {
 		return faultyLink{"network", f.Network, []*pipe{s.nodes[f.Network].network}, nil}
 	case f.Disk != "":
 		n := s.nodes[f.Disk]
-		return faultyLink{"disk", f.Disk, []*pipe{n.disk}, []*link{&n.read, &n.write}}
+		return faultyLink{"disk", f.Disk, []*pipe{n.disk, n.images}, []*link{&n.read, &n.write}}
 	case f.Link != "":
 		d := s.deviceNamed(f.Link)
 		return faultyLink{"link", f.Link, []*pipe{d.link}, []*link{&d.up, &d.down}}

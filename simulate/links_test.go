@@ -24,7 +24,8 @@ func TestNetworkCut(t *testing.T) {
 		`{"at":31.200000000,"event":"lost","replica":"m-0","node":"a"}`,
 		`{"at":90.000000000,"event":"mend","network":"a"}`)
 	for _, want := range []string{`"event":"interrupt","request":"r0","replica":"m-0"`,
-		`"event":"serve","replica":"m-2"`, `"event":"stop","replica":"m-2"`} {
+		`"event":"serve","replica":"m-2"`, `"event":"stop","replica":"m-2"`,
+		`"event":"finish","replica":"m-0"`} { // which served none before the cut
 		if !strings.Contains(record, want) {
 			t.Errorf("no %s in\n%s", want, lives(record))
 		}
@@ -48,6 +49,28 @@ func TestShortCut(t *testing.T) {
 	without, _ := simulate(t, cfg, requests)
 	if w := without.Models[0]; w.Steps > m.Steps+3 || m.Steps > w.Steps+3 {
 		t.Errorf("%d steps with the cut, and %d without it", m.Steps, w.Steps)
+	}
+}
+
+// TestBlocksAfterCut checks that the router knows the KV blocks of a replica again once its network is mended.
+func TestBlocksAfterCut(t *testing.T) {
+	cfg := onTwoNodes(deploy("m", 2), Fault{At: 30 * time.Second, Network: "b", For: time.Minute})
+	of := func(at time.Duration, hash uint64) workload.Request {
+		return workload.Request{At: at, Prompt: 400, Output: 5, Prefix: []uint64{hash, 2, 3, 4}, PrefixBlock: 96}
+	}
+	result, record := simulate(t, cfg, []workload.Request{of(0, 1), of(time.Millisecond, 9), of(2*time.Minute, 9)})
+	if hits := *result.Models[0].KVHits; !near(hits, 384./1200) {
+		t.Errorf("%v of the tokens were found\n%s", hits, lives(record))
+	}
+}
+
+// TestFirstTokenInCut checks that a first token that was computed during a cut arrives when the network is mended.
+func TestFirstTokenInCut(t *testing.T) {
+	cfg := onTwoNodes(deploy("m", 1), Fault{At: 30 * time.Second, Network: "a", For: 500 * time.Millisecond})
+	at := 30*time.Second - time.Millisecond
+	result, record := simulate(t, cfg, []workload.Request{{At: at, Prompt: 10, Output: 90}})
+	if m := result.Models[0]; m.Finished != 1 || !near(*m.TTFTP50, 0.501) {
+		t.Errorf("%+v, TTFT %v\n%s", m, *m.TTFTP50, record)
 	}
 }
 

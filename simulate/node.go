@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/deployment"
+	"troupe/core/hostcache"
 	"troupe/core/loadsource"
 )
 
@@ -22,7 +23,9 @@ type node struct {
 	devices  []*device
 
 	disk, network *pipe // for weights
-	read, write   link  // of its disk, for adapters and KV blocks
+	images        *pipe // of weights on the disk
+	onDisk        *diskImages
+	read, write   link // of its disk, for adapters and KV blocks
 	cache         *hostImages
 	tiers         []*kvTier // the fastest first
 	speeds        loadsource.Speeds
@@ -42,6 +45,8 @@ func (s *simulation) addNodes() {
 			}
 			n.Node = n.Node.withDefaults()
 			n.disk, n.network = &pipe{bandwidth: n.Disk}, &pipe{bandwidth: n.Network}
+			n.images = &pipe{bandwidth: n.imageBandwidth()}
+			n.onDisk = &diskImages{Machine: hostcache.New(n.WeightsDisk), node: n}
 			n.read, n.write = link{Link: n.DiskRead, sim: s}, link{Link: n.DiskWrite, sim: s}
 			n.cache, n.tiers = newHostImages(n.HostCache), s.newTiers(n)
 			s.nodes[d.Node] = n

@@ -37,6 +37,9 @@ func (d *device) sourcesOf(m *model) (all []source) {
 	}
 	folder := loadsource.Path{Kind: loadsource.Folder, From: "disk", To: d.Name}
 	disk := source{loadsource.Candidate{Path: folder, Name: string(loadsource.Folder)}, []*pipe{n.disk, d.link}, nil}
+	if image, ready := n.onDisk.image(d, m); ready {
+		all = append(all, image)
+	}
 	if d.sim.starting() { // it takes no time
 		return append(all, disk)
 	}
@@ -86,8 +89,11 @@ func (d *device) healthy() bool { return d.node.runs() && d.health.State() == qu
 
 // nearest returns where the node has the weights of a model.
 func (d *device) nearest(m *model) schedule.Where {
-	if d.node.cache.State(d.image(m)) == hostcache.Ready {
+	switch {
+	case d.node.cache.State(d.image(m)) == hostcache.Ready:
 		return schedule.InHostCache
+	case d.node.onDisk.State(d.image(m)) == hostcache.Ready:
+		return schedule.InDiskImage
 	}
 	return schedule.InFolder
 }
@@ -167,6 +173,10 @@ func (l *load) done(ok bool) {
 	case !ok:
 		d.loadWeights(l.LoadWeights)
 	default:
+		if l.from.Kind == loadsource.DiskImage {
+			d.node.onDisk.use(key)
+		}
+		d.node.onDisk.keep(key, l.model)
 		took := s.key.at.Sub(l.began)
 		d.node.speeds.Observe(l.from.Path, l.model.WeightBytes, took)
 		d.origins[l.Copy] = origin{string(l.from.Kind), l.why}
@@ -213,6 +223,7 @@ func (d *device) freeWeights(e memory.FreeWeights) {
 			})
 		}
 		d.track(s.copies.begin(m.WeightBytes, done, d.link))
+	case d.node.onDisk.park(key, m, func() { d.alive(life, free) }):
 	case e.OrKeep:
 		s.post(func() { d.alive(life, keep) })
 	default:

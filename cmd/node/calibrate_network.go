@@ -34,7 +34,9 @@ func receiveNetwork(ctx context.Context, c console, listen string) error {
 }
 
 // measureNetwork returns the cost of bytes to the machine whose ticket is set; nil: none is.
-func (k calibrateCommand) measureNetwork(ctx context.Context, d cuda.Device, show *progress) (*cost.Transferred, error) {
+func (k calibrateCommand) measureNetwork(ctx context.Context, d cuda.Device, show *progress) (
+	*cost.Transferred, error,
+) {
 	if k.Network == "" {
 		return nil, nil
 	}

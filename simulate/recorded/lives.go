@@ -34,7 +34,8 @@ func Lives(r *recording.Recording, s simulate.Result) (all []Metric) {
 // lives is what became of replicas.
 type lives struct {
 	models   map[string]*life
-	last     map[string]string // model of the last replica by device
+	last     map[string]string // model of the last replica that served by device
+	serving  map[string]string // device by replica, until it has left
 	switches float64
 }
 
@@ -54,10 +55,11 @@ func (l *lives) of(model string) *life {
 }
 
 func livesOf(r *recording.Recording) *lives {
-	is := &lives{models: make(map[string]*life), last: make(map[string]string)}
+	is := &lives{models: make(map[string]*life), last: make(map[string]string),
+		serving: make(map[string]string)}
 	for _, p := range r.Snapshot.Replicas {
 		is.of(p.Model).there[p.Name] = true
-		is.last[p.Node+"/"+p.Device] = p.Model
+		is.last[p.Node+"/"+p.Device], is.serving[p.Name] = p.Model, p.Node+"/"+p.Device
 	}
 	for _, e := range r.Events {
 		model := modelOf(e.Subject)
@@ -66,9 +68,10 @@ func livesOf(r *recording.Recording) *lives {
 			is.of(model).place(e)
 		case "replica.stopped", "replica.lost":
 			delete(is.of(model).there, e.Subject)
+			delete(is.serving, e.Subject)
 		case "replica.serving":
 			if is.of(model).serve(e) {
-				is.serve(model, strings.TrimPrefix(e.Detail, "on "))
+				is.serve(e.Subject, strings.TrimPrefix(e.Detail, "on "))
 			}
 		}
 	}
@@ -93,11 +96,17 @@ func (l *life) serve(e recording.Event) bool {
 	return known
 }
 
-func (l *lives) serve(model, device string) {
-	if before := l.last[device]; before != "" && before != model {
+// serve counts a switch if the model that served last on the device has left it.
+func (l *lives) serve(replica, device string) {
+	model, before := modelOf(replica), l.last[device]
+	left := before != "" && before != model
+	for other, at := range l.serving {
+		left = left && (at != device || modelOf(other) != before)
+	}
+	if left {
 		l.switches++
 	}
-	l.last[device] = model
+	l.last[device], l.serving[replica] = model, device
 }
 
 // modelOf returns the model of a replica, which is called like it, with a number.

@@ -30,6 +30,8 @@ type Node struct {
 	Name      string   `yaml:"name"`
 	Devices   []Device `yaml:"devices"`
 	HostCache string   `yaml:"host_cache"` // for images of weights and adapters; empty: none
+	// WeightsDisk is the size of images of weights on the disk; empty: none are kept.
+	WeightsDisk string `yaml:"weights_disk"`
 	// DiskRead and DiskWrite are bandwidths per second. Without them, copies of adapters and KV blocks take no time.
 	DiskRead  string `yaml:"disk_read"`
 	DiskWrite string `yaml:"disk_write"`
@@ -40,6 +42,7 @@ type Node struct {
 // device's profile, or the defaults of package simulate. Bandwidths are in bytes per second, such as 2GB.
 type Loads struct {
 	Disk    string `yaml:"disk"`    // of a node, from the folders of models; empty: its disk_read
+	Image   string `yaml:"image"`   // of a node, from and to images of weights on its disk; empty: its disk
 	Network string `yaml:"network"` // of a node
 	Link    string `yaml:"link"`    // of a device, from and to host memory; empty: its link
 	Peer    string `yaml:"peer"`    // of a device, from and to others of the node

@@ -54,6 +54,7 @@ func (f *File) loads(n *simulate.Node) error {
 		to       *float64
 	}{
 		{"loads.disk", f.Loads.Disk, &n.Disk}, {"loads.network", f.Loads.Network, &n.Network},
+		{"loads.image", f.Loads.Image, &n.DiskImage},
 		{"loads.link", f.Loads.Link, nil}, {"loads.peer", f.Loads.Peer, nil},
 	} {
 		if size.is == "" {
@@ -78,6 +79,7 @@ func (f *File) costsOf(d Device, n *simulate.Node) simulate.DeviceCosts {
 	var disk, network float64
 	if p, err := f.profile(d.Kind); err == nil {
 		costs, disk, network = simulate.CostsOf(p)
+		n.DiskImage = cmp.Or(n.DiskImage, simulate.DiskImageBandwidth(p))
 	}
 	n.Disk, n.Network = cmp.Or(n.Disk, disk), cmp.Or(n.Network, network)
 	for _, given := range []struct {

@@ -43,6 +43,9 @@ func (f *File) node(at string, n Node) (out simulate.Node, err error) {
 	if out.HostCache, err = f.sizeOf(at+".host_cache", n.HostCache); err != nil {
 		return out, err
 	}
+	if out.WeightsDisk, err = f.sizeOf(at+".weights_disk", n.WeightsDisk); err != nil {
+		return out, err
+	}
 	if out.DiskRead, err = f.linkOf(at+".disk_read", n.DiskRead, 0); err != nil {
 		return out, err
 	}

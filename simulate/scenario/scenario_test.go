@@ -190,6 +190,8 @@ func TestMistakes(t *testing.T) {
 		{"priority: batch", "adapters: {pages: 8, bytes: big}", "> 27 |", "adapters.bytes is \"big\"; write a size"},
 		{"memory: 24GB", "memory: 24GB, link: fast", ">  9 |", "devices[0].link is \"fast\"; write a size"},
 		{"  - name: a\n", "  - name: a\n    host_cache: all\n", ">  9 |", "nodes[0].host_cache is \"all\"; write a"},
+		{"  - name: a\n", "  - name: a\n    weights_disk: all\n", ">  9 |", "weights_disk is \"all\"; write a"},
+		{"seed: 1", "loads: {image: fast}", ">  4 |", `loads.image is "fast"; write a size such as 2GB`},
 		{"rate: 1\n", "rate: -1\n", "> 35 |", "workload[1].rate -1 is not a rate; write the arrivals per second"},
 		{"rate: 1\n", "trace: missing.csv\n    rate: 1\n", "> 34 |", "needs one of trace, preset and rate, and has 2"},
 		{"rate: 1\n", "trace: missing.csv\n", "> 34 |", "no such file"},

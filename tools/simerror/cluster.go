@@ -35,8 +35,19 @@ type cluster struct {
 	to    []string // addresses of the nodes without replicas, at which requests come in
 }
 
-// startCluster starts nodes with a device each. The first one runs the NATS server.
-func startCluster(ctx context.Context, binary, dir string, count int) (c *cluster, err error) {
+// nodeOptions are further options of the nodes of a cluster, which has as many nodes.
+type nodeOptions [][]string
+
+// withDevice returns the options of a number of nodes with a device each.
+func withDevice(count int) (all nodeOptions) {
+	for range count {
+		all = append(all, []string{"--devices", device})
+	}
+	return all
+}
+
+// startCluster starts nodes. The first one runs the NATS server.
+func startCluster(ctx context.Context, binary, dir string, options nodeOptions) (c *cluster, err error) {
 	c = &cluster{http: make(map[string]string)}
 	defer func() {
 		if err != nil {
@@ -47,13 +58,14 @@ func startCluster(ctx context.Context, binary, dir string, count int) (c *cluste
 	if err != nil {
 		return nil, err
 	}
-	for i := range count {
+	for i, more := range options {
 		name := fmt.Sprintf("n%d", i+1)
 		at, err := freeAddress()
 		if err != nil {
 			return nil, err
 		}
-		args := []string{"up", "--name", name, "--data", filepath.Join(dir, name), "--http", at, "--devices", device}
+		args := []string{"up", "--name", name, "--data", filepath.Join(dir, name), "--http", at}
+		args = append(args, more...)
 		if i == 0 {
 			args = append(args, "--nats-listen", server)
 		} else {
@@ -76,8 +88,8 @@ func startCluster(ctx context.Context, binary, dir string, count int) (c *cluste
 	return c, until(ctx, "all nodes", func() error {
 		all := &messages.ListNodesResponse{}
 		err := c.ask(ctx, "nodes.list", &messages.ListNodesRequest{}, all)
-		if err == nil && len(all.GetNodes()) != count {
-			err = fmt.Errorf("%d of %d nodes", len(all.GetNodes()), count)
+		if err == nil && len(all.GetNodes()) != len(options) {
+			err = fmt.Errorf("%d of %d nodes", len(all.GetNodes()), len(options))
 		}
 		return err
 	})
@@ -162,15 +174,21 @@ func (c *cluster) scale(ctx context.Context, replicas int) error {
 	if err != nil {
 		return err
 	}
-	spec := &messages.DeploymentSpec{Name: deployed, Path: folder, Replicas: new(uint32(replicas)),
-		KvBlocks: new(uint32(kvBlocks)), MinReplicas: new(uint32(replicas)), MaxReplicas: new(uint32(replicas))}
-	err = c.ask(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
+	spec := &messages.DeploymentSpec{Name: deployed, Path: folder, KvBlocks: new(uint32(kvBlocks))}
+	return c.deploy(ctx, spec, replicas)
+}
+
+// deploy deploys a model with a number of replicas, and waits until they serve.
+func (c *cluster) deploy(ctx context.Context, spec *messages.DeploymentSpec, replicas int) error {
+	spec.Replicas = new(uint32(replicas))
+	spec.MinReplicas, spec.MaxReplicas = spec.Replicas, spec.Replicas
+	err := c.ask(ctx, "models.deploy", &messages.DeployModelRequest{Deployment: spec}, &messages.DeployModelResponse{})
 	if err != nil {
 		return err
 	}
 	return until(ctx, "the replicas", func() error {
 		all := &messages.GetModelResponse{}
-		if err := c.ask(ctx, "models.get", &messages.GetModelRequest{Name: deployed}, all); err != nil {
+		if err := c.ask(ctx, "models.get", &messages.GetModelRequest{Name: spec.GetName()}, all); err != nil {
 			return err
 		}
 		serving, idle := 0, maps.Clone(c.http)
@@ -183,16 +201,32 @@ func (c *cluster) scale(ctx context.Context, replicas int) error {
 		if serving != replicas {
 			return fmt.Errorf("%d of %d replicas serve: %s", serving, replicas, all.GetModel().GetDetail())
 		}
-		c.to = slices.Sorted(maps.Values(idle))
+		if c.to = slices.Sorted(maps.Values(idle)); len(c.to) == 0 { // all are busy
+			c.to = slices.Sorted(maps.Values(c.http))
+		}
 		return nil
 	})
 }
 
+// events returns the events of the cluster.
+func (c *cluster) events() (<-chan *messages.Event, error) {
+	const most = 4096
+	events := make(chan *messages.Event, most)
+	_, err := c.conn.Subscribe("troupe.v1.events.>", func(m *nats.Msg) {
+		e := &messages.Event{}
+		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, e) != nil {
+			return
+		}
+		select {
+		case events <- e:
+		default: // the figures of Lives will be too low, which the page shows
+		}
+	})
+	return events, err
+}
+
 // record sends requests at their times, and records them.
 func (c *cluster) record(ctx context.Context, path string, requests []workload.Request) error {
-	if err := c.warm(ctx); err != nil {
-		return err
-	}
 	out, err := os.Create(path)
 	if err != nil {
 		return err
@@ -203,13 +237,19 @@ func (c *cluster) record(ctx context.Context, path string, requests []workload.R
 	defer end()
 	begun, done := make(chan struct{}), make(chan error, 1)
 	first := true
+	events, err := c.events()
+	if err != nil {
+		return err
+	}
 	go func() {
-		_, err := (&record.Recorder{Ask: c.ask, Out: w, Troupe: "simerror", Progress: func(record.Statistics) {
+		progress := func(record.Statistics) {
 			if first {
 				close(begun)
 			}
 			first = false
-		}}).Run(recorded)
+		}
+		_, err := (&record.Recorder{Ask: c.ask, Out: w, Events: events, Troupe: "simerror",
+			Progress: progress}).Run(recorded)
 		done <- errors.Join(err, w.Close())
 	}()
 	select {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,9 +25,9 @@ const (
 )
 
 // warm sends a few requests to each node, so that the first recorded ones find everything open.
-func (c *cluster) warm(ctx context.Context) error {
+func (c *cluster) warm(ctx context.Context, model string) error {
 	for i := range 4 * len(c.to) {
-		err := c.complete(ctx, c.to[i%len(c.to)], workload.Request{Prompt: 8, Output: 4}, 1<<40+i)
+		err := c.complete(ctx, c.to[i%len(c.to)], workload.Request{Model: model, Prompt: 8, Output: 4}, 1<<40+i)
 		if err != nil {
 			return err
 		}
@@ -61,8 +62,12 @@ func (c *cluster) send(ctx context.Context, requests []workload.Request) error {
 
 // complete sends a request to a node.
 func (c *cluster) complete(ctx context.Context, at string, r workload.Request, number int) error {
+	model := cmp.Or(r.Model, deployed)
+	if r.Adapter != "" {
+		model += ":" + r.Adapter
+	}
 	body, err := json.Marshal(map[string]any{
-		"model": deployed, "prompt": tokens(r, number), "max_tokens": r.Output, "ignore_eos": true, "temperature": 0,
+		"model": model, "prompt": tokens(r, number), "max_tokens": r.Output, "ignore_eos": true, "temperature": 0,
 	})
 	if err != nil {
 		return err

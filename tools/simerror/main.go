@@ -4,6 +4,9 @@
 // cluster of three node processes with a software device each, and records two workloads. Workload A runs on one
 // device: the costs are fitted to it. Workload B has other arrivals and lengths and runs on two devices: it judges.
 // At most two devices are busy at once, so that two cores suffice.
+//
+// More parts compare loads of adapters, models that sleep and are woken, and simulated replicas at real time, of which
+// there are more than cores.
 package main
 
 import (
@@ -13,6 +16,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"troupe/core/cost"
@@ -32,6 +37,7 @@ func main() {
 type options struct {
 	calibrate, run time.Duration
 	out, keep      string
+	chosen         map[string]bool // parts
 }
 
 func run() error {
@@ -40,7 +46,15 @@ func run() error {
 	flag.DurationVar(&o.run, "run", 3*time.Minute, "`time` of each of the two workloads")
 	flag.StringVar(&o.out, "out", "docs/simulations/error.md", "`file` for the page")
 	flag.StringVar(&o.keep, "keep", "", "`folder` for the profiles and recordings; empty: they are removed")
+	chosen := flag.String("parts", partNames(), "comma-separated `names` of what to compare")
 	flag.Parse()
+	o.chosen = make(map[string]bool)
+	for _, name := range strings.Split(*chosen, ",") {
+		if !slices.Contains(strings.Split(partNames(), ","), name) {
+			return fmt.Errorf("there is no part %q; use %s", name, partNames())
+		}
+		o.chosen[name] = true
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dir := o.keep
@@ -75,6 +89,7 @@ type measurement struct {
 	factor        float64 // of the costs, fitted to workload A
 	outside       float64 // seconds of a request outside of steps, likewise
 	a, b          judged
+	sections      []section
 }
 
 // The workloads. Conversations make prompts share prefixes.
@@ -99,23 +114,41 @@ var (
 
 const blockTokens = 16
 
-// measure calibrates, records both workloads, and simulates them.
+// measure compares all chosen parts.
 func (m *measurement) measure(ctx context.Context) error {
 	binary := filepath.Join(m.dir, "troupe")
 	say("building")
 	if err := command(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
 		return err
 	}
-	var err error
-	say("calibrating alone, %v", m.calibrate)
-	if m.alone, err = calibrated(ctx, binary, filepath.Join(m.dir, "alone"), m.calibrate); err != nil {
+	if m.chosen[steps] {
+		if err := m.compareSteps(ctx, binary); err != nil {
+			return err
+		}
+	}
+	return m.compareParts(ctx, binary)
+}
+
+// costs returns the costs of the model on a device alone, which are calibrated once.
+func (m *measurement) costs(ctx context.Context, binary string) (_ cost.Profile, err error) {
+	if m.alone.Steps == nil {
+		say("calibrating alone, %v", m.calibrate)
+		m.alone, err = calibrated(ctx, binary, filepath.Join(m.dir, "alone"), m.calibrate)
+	}
+	return m.alone, err
+}
+
+// compareSteps calibrates, records workloads A and B, and simulates them.
+func (m *measurement) compareSteps(ctx context.Context, binary string) error {
+	_, err := m.costs(ctx, binary)
+	if err != nil {
 		return err
 	}
 	say("calibrating beside another device, %v", m.calibrate)
 	if m.beside, err = calibratedBeside(ctx, binary, m.dir, m.calibrate); err != nil {
 		return err
 	}
-	c, err := startCluster(ctx, binary, filepath.Join(m.dir, "nodes"), 3)
+	c, err := startCluster(ctx, binary, filepath.Join(m.dir, "nodes"), withDevice(3))
 	if err != nil {
 		return err
 	}
@@ -136,6 +169,9 @@ func (m *measurement) measure(ctx context.Context) error {
 			return err
 		}
 		say("recording workload %s: %d requests to %d devices, %v", w.name, len(requests), w.replicas, m.run)
+		if err := c.warm(ctx, deployed); err != nil {
+			return err
+		}
 		path := filepath.Join(m.dir, w.name+".rec.gz")
 		if err := c.record(ctx, path, requests); err != nil {
 			return err

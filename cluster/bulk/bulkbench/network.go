@@ -46,8 +46,8 @@ func Receive(listen, advertise string) (*Receiver, error) {
 
 // Ticket returns the ticket with which another machine may send, as text.
 func (r *Receiver) Ticket() string {
-	return strings.Join([]string{r.ticket.GetAddress(), r.ticket.GetTransfer(), hex.EncodeToString(r.ticket.GetToken())},
-		"/")
+	t := r.ticket
+	return strings.Join([]string{t.GetAddress(), t.GetTransfer(), hex.EncodeToString(t.GetToken())}, "/")
 }
 
 // Close ends the reception.
