@@ -95,7 +95,8 @@ func (w *world) disturb() {
 			delete(w.nodes, name)
 		}
 	case "ask":
-		id := fmt.Sprint("q", w.now.UnixNano(), "-", len(w.asked))
+		w.asks++
+		id := fmt.Sprint("q", w.asks)
 		w.asked[id] = w.now
 		a := Ask{id, rapid.SampledFrom([]string{"", "m0", "none"}).Draw(t, "of")}
 		w.do(func() []Effect { return w.m.Asked(a, w.at()) })
