@@ -30,6 +30,7 @@ type world struct {
 	calls   []Effect        // that are not answered
 	late    []func()        // answers of earlier rounds
 	asked   map[string]time.Time
+	asks    int // questions so far
 	refused map[string]bool
 
 	observed map[string]uint64 // revisions in the last observation, or after own writes
