@@ -71,16 +71,15 @@ func (c *control) releaseModel(ctx context.Context, req *messages.ReleaseModelRe
 }
 
 // holdScaled holds a deployment at the number of replicas that models.scale has set. One with a fixed
-// number of replicas, or none, needs no hold: the planner does not change it, or a request starts it.
+// number of replicas, or none, needs no hold: the planner does not change it, or a request starts it. Merge
+// has ended an earlier hold.
 func holdScaled(spec *messages.DeploymentSpec, hold *messages.Hold) error {
 	switch {
 	case spec.GetReplicas() == 0 && hold.GetUntil() != nil:
 		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(
 			"hold: model %s is to have no replicas, which needs no hold; models.park keeps requests from waking it",
 			spec.GetName()))
-	case spec.GetReplicas() == 0, hold.GetUntil() == nil && spec.GetMinReplicas() == spec.GetMaxReplicas():
-		spec.EndHold()
-	default:
+	case spec.GetReplicas() > 0 && (hold.GetUntil() != nil || spec.GetMinReplicas() != spec.GetMaxReplicas()):
 		spec.HeldBy = hold
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 const (
 	switchEndpoint = "gpus-switch"
+	switchCommand  = "gpus.switch"
 	// switchTimeout is how long the replicas that leave may finish their sequences.
 	switchTimeout = time.Minute
 	undoTimeout   = 10 * time.Second
@@ -49,7 +50,7 @@ func (c *control) switchGpu(ctx context.Context, req *messages.SwitchGpuRequest)
 	}
 	all := append([]party{to}, leave...)
 	var ended *messages.GpuSwitch
-	hold := HoldBy(ctx, "gpus.switch", req.GetHold(), c.Runtime.Now())
+	hold := HoldBy(ctx, switchCommand, req.GetHold(), c.Runtime.Now())
 	if err = c.setLevels(ctx, all, hold); err == nil {
 		ended, err = c.awaitSwitch(ctx, req, s.GetRequestId(), all)
 	}
@@ -130,7 +131,9 @@ func (c *control) undo(ctx context.Context, all []party) error {
 				return nil
 			}
 			next := withLevel(stored, p.replica, p.before)
-			next.HeldBy = p.held
+			if next.GetHeldBy().GetWhat() == switchCommand { // otherwise held by a later command
+				next.HeldBy = p.held
+			}
 			return next
 		}); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (b *switchBackend) SwitchOf(context.Context, GPU) (*messages.GpuSwitch, err
 }
 
 // TestSwitchIsUndone checks that a switch that fails, or whose actor has restarted, restores the
-// levels, and that one that succeeds keeps them.
+// levels and the holds, and that one that succeeds keeps them.
 func TestSwitchIsUndone(t *testing.T) {
 	const done = messages.GpuState_GPU_STATE_SERVING
 	for name, tc := range map[string]struct {
@@ -99,7 +99,7 @@ func TestSwitchIsUndone(t *testing.T) {
 			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY; b LEVEL_STANDBY; a LEVEL_ACTIVE"},
 	} {
 		b := &switchBackend{ended: tc.ended, lose: tc.lose, stored: map[string]*messages.DeploymentSpec{
-			"a": {Name: "a"}, "b": {Name: "b", Level: messages.Level_LEVEL_STANDBY},
+			"a": {Name: "a", HeldBy: &messages.Hold{What: "models.scale"}}, "b": {Name: "b", Level: messages.Level_LEVEL_STANDBY},
 		}}
 		c := &control{Config: Config{Backend: b, Runtime: supervise.System}}
 		_, err := c.switchGpu(t.Context(), &messages.SwitchGpuRequest{Node: "n", Name: "gpu-0", To: "b"})
@@ -107,6 +107,10 @@ func TestSwitchIsUndone(t *testing.T) {
 		if got := strings.Join(b.steps, "; "); got != tc.steps || errors.As(err, &r) != (tc.reason != 0) ||
 			err != nil && r.GetReason() != tc.reason {
 			t.Errorf("%s: %s; %v", name, got, err)
+		}
+		want := map[bool]string{true: "gpus.switch", false: "models.scale"}[tc.reason == 0]
+		if got := b.stored["a"].GetHeldBy().GetWhat(); got != want {
+			t.Errorf("%s: held by %s, want %s", name, got, want)
 		}
 	}
 }

@@ -699,9 +699,11 @@ func (x *Hold) GetUntil() *timestamppb.Timestamp {
 
 // Assignments (desired) are the replicas of a deployment, on the devices that the planner chose.
 type Assignments struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replicas      []*Assignment          `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"` // by name
-	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`        // of the planner that wrote them
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Replicas []*Assignment          `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"` // by name
+	Term     uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`        // of the planner that wrote them
+	// Number of replicas of the deployment when they were written. If it has another one, that is an operator's.
+	Wanted        uint32 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -746,6 +748,13 @@ func (x *Assignments) GetReplicas() []*Assignment {
 func (x *Assignments) GetTerm() uint64 {
 	if x != nil {
 		return x.Term
+	}
+	return 0
+}
+
+func (x *Assignments) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
 	}
 	return 0
 }
@@ -1735,6 +1744,7 @@ type Demand struct {
 	Tpot              *Quantiles             `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`          // time per output token after the first one, in seconds
 	PromptTokens      *Quantiles             `protobuf:"bytes,9,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	OutputTokens      *Quantiles             `protobuf:"bytes,10,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	RecentPerSecond   *float64               `protobuf:"fixed64,11,opt,name=recent_per_second,json=recentPerSecond,proto3,oneof" json:"recent_per_second,omitempty"` // arrivals in the last 5 s, per second
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1837,6 +1847,13 @@ func (x *Demand) GetOutputTokens() *Quantiles {
 		return x.OutputTokens
 	}
 	return nil
+}
+
+func (x *Demand) GetRecentPerSecond() float64 {
+	if x != nil && x.RecentPerSecond != nil {
+		return *x.RecentPerSecond
+	}
+	return 0
 }
 
 // Quantiles describe a distribution, with a relative error of 1 %.
@@ -2201,10 +2218,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"T\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"l\n" +
 	"\vAssignments\x121\n" +
 	"\breplicas\x18\x01 \x03(\v2\x15.troupe.v1.AssignmentR\breplicas\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\xa2\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06wanted\x18\x03 \x01(\rR\x06wanted\"\xa2\x01\n" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
@@ -2286,7 +2304,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\bassigned\x18$ \x03(\v2\x1b.troupe.v1.AssignmentStatusR\bassigned\x12*\n" +
 	"\x04need\x18% \x01(\v2\x16.troupe.v1.ReplicaNeedR\x04need\x12\x14\n" +
 	"\x05wakes\x18& \x01(\rR\x05wakes\x12@\n" +
-	"\x0eoldest_waiting\x18' \x01(\v2\x19.google.protobuf.DurationR\roldestWaiting\"\xa3\x03\n" +
+	"\x0eoldest_waiting\x18' \x01(\v2\x19.google.protobuf.DurationR\roldestWaiting\"\xea\x03\n" +
 	"\x06Demand\x125\n" +
 	"\bobserved\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bobserved\x12\x1a\n" +
 	"\barrivals\x18\x02 \x01(\x04R\barrivals\x12.\n" +
@@ -2298,7 +2316,9 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x04tpot\x18\b \x01(\v2\x14.troupe.v1.QuantilesR\x04tpot\x129\n" +
 	"\rprompt_tokens\x18\t \x01(\v2\x14.troupe.v1.QuantilesR\fpromptTokens\x129\n" +
 	"\routput_tokens\x18\n" +
-	" \x01(\v2\x14.troupe.v1.QuantilesR\foutputTokens\"k\n" +
+	" \x01(\v2\x14.troupe.v1.QuantilesR\foutputTokens\x12/\n" +
+	"\x11recent_per_second\x18\v \x01(\x01H\x00R\x0frecentPerSecond\x88\x01\x01B\x14\n" +
+	"\x12_recent_per_second\"k\n" +
 	"\tQuantiles\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x12\n" +
 	"\x04mean\x18\x02 \x01(\x01R\x04mean\x12\x10\n" +
@@ -2460,6 +2480,7 @@ func file_messages_deployment_proto_init() {
 	file_messages_common_proto_init()
 	file_messages_replica_proto_init()
 	file_messages_deployment_proto_msgTypes[0].OneofWrappers = []any{}
+	file_messages_deployment_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

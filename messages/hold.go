@@ -27,10 +27,13 @@ func (s *DeploymentSpec) HeldByText() string {
 	return ""
 }
 
+// unknownCaller is the author of a command whose sender NATS did not name.
+const unknownCaller = "unknown"
+
 // Text returns the hold as text: "models.scale by admin until 2026-01-02T15:04:05Z".
 func (h *Hold) Text() string {
 	text := h.GetWhat()
-	if h.GetWho() != "" {
+	if h.GetWho() != "" && h.GetWho() != unknownCaller {
 		text += " by " + h.GetWho()
 	}
 	if h.GetUntil() != nil {

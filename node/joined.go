@@ -33,6 +33,7 @@ type joined struct {
 	nodes        *membership.Nodes
 	availability *availability.Store
 	drained      stored.Drained
+	plannerPause stored.PlannerPause
 	pins         stored.Pins
 	secret       *stored.Secret
 	catalogue    *catalogue.Catalogue

@@ -32,6 +32,7 @@ type local struct {
 	metrics *prometheus.Registry
 	copies  *metrics.Copies
 	wakes   *metrics.Wakes
+	plans   *metrics.Plans
 
 	adapterUse adapteruse.Record
 	loader     engine.Loader // of native models
@@ -53,6 +54,7 @@ func newLocal(cfg Config) *local {
 	}
 	l.metrics.MustRegister(metrics.GoRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	l.copies, l.wakes = metrics.NewCopies(l.metrics), metrics.NewWakes(l.metrics)
+	l.plans = metrics.NewPlans(l.metrics)
 	return l
 }
 

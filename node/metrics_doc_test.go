@@ -30,6 +30,7 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_audit_", "Audit log"},
 	{"troupe_model_", "Models"},
 	{"troupe_demand_", "Demand"},
+	{"troupe_planner_", "Planner"},
 	{"troupe_sequences_", "Sequences"},
 	{"troupe_replica_", "Replicas"},
 	{"troupe_weights_", "Weights"},

@@ -38,7 +38,7 @@ func TestStandby(t *testing.T) {
 	}
 
 	stored := answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
-	if stored.GetDeployment().GetLevel() != messages.Level_LEVEL_STANDBY || len(stored.GetChanges()) != 1 {
+	if stored.GetDeployment().GetLevel() != messages.Level_LEVEL_STANDBY || len(stored.GetChanges()) != 2 {
 		t.Errorf("%v", stored)
 	}
 	waitFor(t, "the level standby", func() bool {
@@ -160,7 +160,7 @@ func TestStandbyOfOneReplica(t *testing.T) {
 	})
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 2})
 	after := answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)
-	if d := after.GetDeployment(); d.Held() || len(after.GetChanges()) != 2 ||
+	if d := after.GetDeployment(); d.Held() || len(after.GetChanges()) != 3 ||
 		after.GetChanges()[1].GetFrom() != "kjv-1 active" {
 		t.Errorf("%v", after)
 	}

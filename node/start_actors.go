@@ -171,7 +171,10 @@ func (p *parts) startActors(context.Context) (err error) {
 			Scale:  p.control.deployments.WakeAtRevision, Publish: p.publish,
 			OnWake: p.wakes.Woken, OnAwake: p.wakes.Served,
 		},
-		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},
+		Planner: hierarchy.Planner{
+			Leases: leases, Members: p.nodes.Current, Cache: &p.cache, Pause: p.plannerPause.Get,
+			Assign: p.control.deployments.AssignAtRevision, Publish: p.publish, OnPlan: p.plans.Planned,
+		},
 		Control: control.Config{
 			Conn: p.bus.Conn(), Backend: p.control.Backend, Version: p.cfg.Version, Node: p.cfg.Name,
 			Audit: p.audit.Log, Log: p.cfg.Log, Guard: p.bus.Guard(), TrustAccounts: p.cfg.TrustAccounts,

@@ -67,8 +67,8 @@ func (p *parts) follow(ctx context.Context) error {
 	canaries := &stored.Canaries{
 		Records: p.canaries, Store: p.store, Publish: p.publish, Runtime: p.cfg.Runtime, Log: p.cfg.Log,
 	}
-	return p.following.Follow(ctx, p.drained.Watch(p.store, p.changes.OnDrained), p.pins.Watch(p.store),
-		p.secret.Watch(), canaries.Watch())
+	return p.following.Follow(ctx, p.drained.Watch(p.store, p.changes.OnDrained), p.plannerPause.Watch(p.store),
+		p.pins.Watch(p.store), p.secret.Watch(), canaries.Watch())
 }
 
 // join makes the node a member.

@@ -68,7 +68,13 @@ func (s *simulation) survey(e planner.Survey) {
 			wait = gpuReplyTimeout
 		}
 	}
-	surveyed := func() { s.performPlanner(s.planner.Surveyed(e.Round, s.deviceReports(), s.planned())) }
+	surveyed := func() {
+		var all []planner.Device
+		for _, d := range s.deviceReports() {
+			all = append(all, planner.Device{Device: d})
+		}
+		s.performPlanner(s.planner.Surveyed(e.Round, all, s.planned()))
+	}
 	if wait == 0 {
 		s.post(surveyed)
 	} else {

@@ -10,22 +10,38 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/planner"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
 // Role is the name of the leader's lease.
 const Role = "planner"
 
-// Config is fixed for the life of the actor and shared by its restarts.
+// Config is fixed for the life of the actor and shared by its restarts. Its functions must not block, apart
+// from Acquire and Assign.
 type Config struct {
-	// IsLeader reports whether this node holds the lease. It must not block.
-	IsLeader func() bool
+	Node string // name of this node
+	// Leader returns the node that holds the lease, and its term; empty: none.
+	Leader func() (node string, term uint64)
 	// Acquire acquires the lease if it is free.
 	Acquire func(ctx context.Context) error
 	Router  *actor.PID // router of this node
-	// Scale stores the number of replicas of a deployment, if its revision is still the given one.
-	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
-	Log   zerolog.Logger
+	Members func() *messages.MembersChanged
+	// Stored returns the stored deployments, by name.
+	Stored func() []*messages.ApplyDeployment
+	// Pause returns the stored pause; nil: none.
+	Pause func() *messages.PlannerPause
+	// GPU, HostCache and Deployments return actors of a node.
+	GPU         func(m *messages.Member, gpu string) *actor.PID
+	HostCache   func(m *messages.Member) *actor.PID
+	Deployments func(m *messages.Member) *actor.PID
+	// Assign stores the replicas of a deployment, if its revision is still the given one, and returns the new
+	// revision. Its error is ErrConflict if it has another one.
+	Assign  func(ctx context.Context, a Assigned) (revision uint64, err error)
+	Publish func(kind, subject, detail string) // it must not block
+	OnPlan  func(r *core.Record)               // called after each plan; nil: nothing
+	Options schedule.Options
+	Log     zerolog.Logger
 }
 
 // Props returns the props of a planner.
@@ -33,13 +49,14 @@ func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &planner{Config: cfg, incarnation: incarnation, machine: core.New()}
+		return &planner{Config: cfg, incarnation: incarnation, machine: core.New(cfg.Options),
+			asked: make(map[string]asked)}
 	})
 }
 
 const (
 	tickInterval = time.Second
-	writeTimeout = 2 * time.Second
+	soonInterval = 100 * time.Millisecond
 )
 
 type planner struct {
@@ -48,16 +65,12 @@ type planner struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 	machine     *core.Machine
+	asked       map[string]asked // by request
+	asks        uint64
 }
 
-// tick and writeDone are messages to self.
-type (
-	tick      struct{ incarnation uint64 }
-	writeDone struct {
-		incarnation uint64
-		err         error
-	}
-)
+// tick is a message to self.
+type tick struct{ incarnation uint64 }
 
 func (p *planner) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -67,10 +80,24 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
-	case *messages.ClusterView:
-		p.onView(ctx, msg)
-	case *writeDone:
-		p.onWriteDone(ctx, msg)
+	case *acquired:
+		p.onAcquired(ctx, msg)
+	case *viewed:
+		p.onViewed(ctx, msg)
+	case *surveyed:
+		p.onSurveyed(ctx, msg)
+	case *made:
+		p.onMade(ctx, msg)
+	case *stored:
+		p.onStored(ctx, msg)
+	case *messages.GetPlanner:
+		ctx.Respond(p.status(supervise.Now(ctx)))
+	case *messages.GetPlan:
+		p.onGetPlan(ctx, msg)
+	case *messages.GetPlanHistory:
+		p.onGetHistory(ctx, msg)
+	case *messages.ExplainModel:
+		p.onExplain(ctx, msg)
 	default:
 		supervise.Unknown(ctx, "planner")
 	}
@@ -85,22 +112,21 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
-	supervise.After(ctx, tickInterval, msg)
-	p.perform(ctx, p.machine.Tick(p.IsLeader(), supervise.Now(ctx)))
+	p.perform(ctx, p.machine.Tick(p.at(ctx)))
+	interval := tickInterval
+	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(supervise.Now(ctx)) {
+		interval = soonInterval
+	}
+	supervise.After(ctx, interval, msg)
 }
 
-func (p *planner) onView(ctx actor.Context, msg *messages.ClusterView) {
-	p.perform(ctx, p.machine.View(deploymentsOf(msg), p.IsLeader(), supervise.Now(ctx)))
-}
-
-func (p *planner) onWriteDone(ctx actor.Context, msg *writeDone) {
-	if msg.incarnation != p.incarnation {
-		return
+// at returns the present time, and what holds now.
+func (p *planner) at(ctx actor.Context) core.At {
+	at := core.At{Time: supervise.Now(ctx), Paused: p.Pause().GetPaused()}
+	if leader, term := p.Leader(); leader == p.Node {
+		at.Term = term
 	}
-	if msg.err != nil { // the next tick retries with a new observation
-		p.Log.Debug().Err(msg.err).Msg("planner write failed")
-	}
-	p.perform(ctx, p.machine.WriteEnd(supervise.Now(ctx)))
+	return at
 }
 
 // perform carries out the machine's effects, in order.
@@ -108,13 +134,21 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.Acquire:
-			p.write(ctx, p.Acquire)
+			p.acquire(ctx)
 		case core.Observe:
-			ctx.Request(p.Router, &messages.GetClusterView{})
-		case core.Scale:
-			p.Log.Info().Str("model", e.Name).Int("from", e.From).Int("to", e.To).Str("why", e.Why).Msg("scaled")
-			scale := p.Scale
-			p.write(ctx, func(c context.Context) error { return scale(c, e.Name, e.Revision, uint32(e.To), e.Why) })
+			p.view(ctx, e)
+		case core.Survey:
+			p.survey(ctx, e)
+		case core.MakePlan:
+			p.makePlan(ctx, e)
+		case core.Store:
+			p.store(ctx, e)
+		case core.Refuse:
+			p.refuse(ctx, e)
+		case core.Ended:
+			p.onEnded(e.Record)
+		case core.Answer:
+			p.answer(ctx, e)
 		case core.Ignored:
 			p.Log.Debug().Stringer("state", e.State).Stringer("event", e.Event).Str("why", e.Why).
 				Msg("event ignored by planner")
@@ -124,14 +158,21 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 	}
 }
 
-// write starts a job that writes to the store.
-func (p *planner) write(ctx actor.Context, do func(context.Context) error) {
-	incarnation, rt := p.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
-	supervise.Job(ctx, p.lifetime,
-		func(life context.Context) (struct{}, error) {
-			c, cancel := rt.WithTimeout(life, writeTimeout)
-			defer cancel()
-			return struct{}{}, do(c)
-		},
-		func(_ struct{}, err error) any { return &writeDone{incarnation, err} })
+// refuse sends a refusal to the group of the node that leads the deployment.
+func (p *planner) refuse(ctx actor.Context, e core.Refuse) {
+	for _, m := range p.Members().GetMembers() {
+		if m.GetName() == e.Leader {
+			ctx.Send(p.Deployments(m), refusalOf(e, p.path(e.Name)))
+		}
+	}
+}
+
+// path returns the folder of a model.
+func (p *planner) path(model string) string {
+	for _, d := range p.Stored() {
+		if d.GetSpec().GetName() == model {
+			return d.GetSpec().GetPath()
+		}
+	}
+	return ""
 }

@@ -1,22 +1,28 @@
-// Package planner provides the control loop of the cluster. It observes the load every second and
-// changes the number of replicas of each deployment, between its min_replicas and max_replicas.
+// Package planner provides the actor that decides which replicas there are, and on which devices. It is the
+// only writer of assignments.
 //
-// Parent: node. Children: none. Every node has one planner, and the one whose node holds the lease
-// `planner` is the leader. The others try to acquire the lease when it is free. Speaks with: the
-// router of its node (GetClusterView).
+// Parent: node. Children: none. Every node has one planner, and the one whose node holds the role lease
+// `planner` leads. The others try to acquire the lease when it is free. Speaks with: the router of its node
+// (GetClusterView), gpu actors (GetGpu) and host caches (GetHostCache) of all nodes, the deployments groups of
+// the nodes that lead deployments (PlacementRefused), and control (GetPlanner, GetPlan, GetPlanHistory,
+// ExplainModel).
 //
-// The actor drives the machine of core/planner, which decides when to acquire the lease, when to
-// observe and when to scale.
+// The actor drives the machine of core/planner, which decides when to observe, to plan and to store. A round
+// has these steps, each of them a job that reports back:
 //
-// The leader writes its decisions to the store, as an operator does, by compare-and-swap on the
-// revision that it observed. The deployment carries them out. A stale leader therefore does no
-// harm: its write fails after the new leader's write, and its next observation shows that it has
-// lost the lease.
+//   - collect: the stored deployments with what they report, the nodes, and then all devices. A device that
+//     does not answer within 500 ms is silent.
+//   - check SLOs, schedule: core/schedule.Make.
+//   - store: each deployment that changes, by compare-and-swap on the revision that was observed.
 //
-// A deployment with no replicas is asleep or was stopped by an operator, and is left alone. The load
-// scales no deployment below one replica; one with min_replicas 0 is put to sleep, with none, once it
-// had no request for idle_after.
+// Sharing of devices and parking are decisions of core/schedule. Adapters are not fetched ahead: a replica
+// loads them with the first request.
 //
-// State: how long each deployment's load has been too high or too low. It is lost in a crash and on
-// a change of the leader, which delays a decision by a few seconds.
+// A stale leader does no harm: its write fails after the new leader's write, and it learns of the new term
+// with the next event. A pause is stored, so that it outlives the leader; deployments still converge to what
+// is assigned.
+//
+// State: the memory of earlier plans (backoffs, learned limits), the last plans, and who was refused. It is
+// lost in a crash and with a change of the leader. The next plan starts from what runs, so that only a
+// decision may come later, or an attempt be repeated.
 package planner

@@ -1,7 +1,6 @@
 package planner_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
@@ -19,145 +19,300 @@ import (
 	"troupe/testkit"
 )
 
-// stage is a planner with a fake store and a router that reports a configurable load.
+const mib = 1 << 20
+
+// stage is a planner with a store, a router, two devices and a deployments group, all played by the test. The
+// deployments do at once what is stored.
 type stage struct {
-	mu       sync.Mutex
-	leads    bool
-	running  uint32
-	replicas uint32
-	loading  uint32  // replicas that do not serve yet
-	least    *uint32 // nil: 1
-	revision uint64
-	scaled   []string
-	crash    *testkit.Crash
+	t      *testing.T
+	mu     sync.Mutex
+	term   uint64 // of the planner's node; 0: node b leads
+	paused bool
+	silent bool // gpu-1 does not answer
+	specs  []*messages.ApplyDeployment
+	wakes  map[string]uint32
+	writes []string
+	events []string
+	fail   error // of writes
+	pid    *actor.PID
+	sys    *actor.ActorSystem
+	group  *testkit.Peer
+	router *testkit.Peer
+	crash  *testkit.Crash
 }
 
 func (s *stage) set(change func()) { s.mu.Lock(); change(); s.mu.Unlock() }
 
-func (s *stage) table(proto.Message) proto.Message {
+func (s *stage) deploy(name string, least, most uint32, change func(*messages.DeploymentSpec)) {
+	spec := (&messages.DeploymentSpec{Name: name, Path: "/" + name, Replicas: new(least), MinReplicas: new(least),
+		MaxReplicas: new(most)}).Complete()
+	spec.Replicas, spec.MinReplicas, spec.MaxReplicas = new(least), new(least), new(most)
+	if change != nil {
+		change(spec)
+	}
+	s.specs = append(s.specs, &messages.ApplyDeployment{Spec: spec, Revision: uint64(len(s.specs) + 1)})
+}
+
+// view is the answer of the router.
+func (s *stage) view(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := &messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{
-			Name: "m", Replicas: new(uint32(s.replicas)),
-			MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3)),
-		},
-		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+	v := &messages.ClusterView{}
+	for _, d := range s.specs {
+		name := d.GetSpec().GetName()
+		status := &messages.DeploymentStatus{Spec: d.GetSpec(), Revision: d.GetRevision(), Node: "a",
+			Wakes: s.wakes[name],
+			Need:  &messages.ReplicaNeed{Weights: 60 * mib, Fixed: 2 * mib, Min: 2 * mib, MinAlone: 2 * mib}}
+		for _, a := range d.GetSpec().GetAssignments().GetReplicas() {
+			status.Assigned = append(status.Assigned, &messages.AssignmentStatus{
+				Replica: a.GetReplica(), Node: a.GetNode(), Gpus: a.GetGpus(), Since: a.GetAt(), At: a.GetAt(),
+				Progress: messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP,
+			})
+			status.Wakes = 0
+		}
+		v.Deployments = append(v.Deployments, status)
 	}
-	for range s.replicas {
-		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{
-			State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: s.running / s.replicas, MaxSequences: 10,
+	return v
+}
+
+func (s *stage) assign(_ context.Context, a planner.Assigned) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fail; err != nil {
+		s.fail = nil
+		return 0, err
+	}
+	for i, d := range s.specs {
+		if d.GetSpec().GetName() != a.Name {
+			continue
+		}
+		if d.GetRevision() != a.Revision {
+			return 0, planner.ErrConflict
+		}
+		spec := proto.CloneOf(d.GetSpec())
+		spec.Replicas, spec.Assignments = new(a.Replicas), a.Assignments
+		s.specs = slices.Clone(s.specs)
+		s.specs[i] = &messages.ApplyDeployment{Spec: spec, Revision: a.Revision + 100}
+		var names []string
+		for _, r := range a.Assignments.GetReplicas() {
+			names = append(names, r.GetReplica())
+		}
+		s.writes = append(s.writes,
+			fmt.Sprintf("%s: %d %v of term %d", a.Name, a.Replicas, names, a.Assignments.GetTerm()))
+		return a.Revision + 100, nil
+	}
+	return 0, planner.ErrConflict
+}
+
+func (s *stage) play() {
+	s.sys = testkit.System(s.t)
+	s.router = testkit.NewPeer(s.t, s.sys, "router", s.view)
+	s.group = testkit.NewPeer(s.t, s.sys, "group", nil)
+	cache := testkit.NewPeer(s.t, s.sys, "cache",
+		func(proto.Message) proto.Message { return &messages.HostCacheStatus{} })
+	gpus := make(map[string]*testkit.Peer)
+	for _, name := range []string{"gpu-0", "gpu-1"} {
+		gpus[name] = testkit.NewPeer(s.t, s.sys, name, func(proto.Message) proto.Message {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.silent && name == "gpu-1" {
+				return nil
+			}
+			return &messages.GpuStatus{Name: name, MemoryBytes: 100 * mib,
+				Budget: &messages.MemoryBudget{KvReserve: 10 * mib}}
 		})
 	}
-	for range s.loading {
-		d.Replicas = append(d.Replicas, &messages.ReplicaStatus{
-			State: messages.ReplicaState_REPLICA_STATE_LOADING, MaxSequences: 100})
-	}
-	fixed := proto.CloneOf(d)
-	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
-	return &messages.ClusterView{Deployments: []*messages.DeploymentStatus{fixed, d}}
-}
-
-func (s *stage) scale(_ context.Context, name string, revision uint64, replicas uint32, why string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if revision != s.revision {
-		return fmt.Errorf("stale revision %d (current %d)", revision, s.revision)
-	}
-	s.revision++
-	s.replicas = replicas
-	s.scaled = append(s.scaled, fmt.Sprintf("%s to %d", name, replicas))
-	if why == "" {
-		return fmt.Errorf("no reason")
-	}
-	return nil
-}
-
-func (s *stage) play(t *testing.T) {
-	sys := testkit.System(t)
-	router := testkit.NewPeer(t, sys, "router", s.table)
-	s.crash = &testkit.Crash{On: "*messages.ClusterView", After: 20, Times: 1}
-	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
-		Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
-		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
-		Acquire:  func(context.Context) error { s.set(func() { s.leads = true }); return nil },
+	a := &messages.Member{Name: "a", Gpus: []string{"gpu-0", "gpu-1"}}
+	s.crash = &testkit.Crash{On: "*planner.viewed", After: 5, Times: 1}
+	s.pid = testkit.Spawn(s.t, s.sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
+		Node: "a", Router: s.router.PID, Assign: s.assign, Log: zerolog.Nop(),
+		Members: func() *messages.MembersChanged {
+			return &messages.MembersChanged{Members: []*messages.Member{a}}
+		},
+		Stored: func() []*messages.ApplyDeployment { s.mu.Lock(); defer s.mu.Unlock(); return s.specs },
+		Pause: func() *messages.PlannerPause {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return &messages.PlannerPause{Paused: s.paused, By: "ops"}
+		},
+		Leader: func() (string, uint64) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.term == 0 {
+				return "b", 1
+			}
+			return "a", s.term
+		},
+		Acquire:     func(context.Context) error { return fmt.Errorf("b holds it") },
+		GPU:         func(_ *messages.Member, gpu string) *actor.PID { return gpus[gpu].PID },
+		HostCache:   func(*messages.Member) *actor.PID { return cache.PID },
+		Deployments: func(*messages.Member) *actor.PID { return s.group.PID },
+		Publish:     func(kind, _, _ string) { s.set(func() { s.events = append(s.events, kind) }) },
 	}), s.crash.Middleware)
 }
 
-func (s *stage) after(t *testing.T, d time.Duration, want ...string) {
-	t.Helper()
+// ask sends a query to the planner.
+func (s *stage) ask(query proto.Message) any {
+	got, err := supervise.Request(s.sys.Root, s.pid, query, 5*time.Second).Result()
+	if err != nil {
+		s.t.Error(err)
+	}
+	return got
+}
+
+func (s *stage) after(d time.Duration, want ...string) {
+	s.t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Equal(s.scaled, want) {
-		t.Errorf("after %v: %q, want %q", d, s.scaled, want)
+	if !slices.Equal(s.writes, want) {
+		s.t.Errorf("after %v: %q, want %q", d, s.writes, want)
 	}
+	s.writes = nil
 }
 
-// TestScalesWithLoad checks that the planner scales up under high load and down under low load,
-// even after a crash, and never beyond the bounds.
-func TestScalesWithLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{replicas: 1, running: 10, revision: 1}
-		s.play(t)
-		s.after(t, 10*time.Second, "m to 2")
-		s.set(func() { s.running = 30 })
-		s.after(t, 5*time.Minute, "m to 2", "m to 3")
-		s.set(func() { s.running = 0 })
-		s.after(t, 10*time.Minute, "m to 2", "m to 3", "m to 2", "m to 1")
+func run(t *testing.T, f func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) { f(&stage{t: t, term: 7, wakes: make(map[string]uint32)}) })
+}
+
+// TestStoresAssignments checks that the leader stores the replicas of new deployments, and nothing more once
+// they are there.
+func TestStoresAssignments(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("m", 1, 2, nil)
+		s.deploy("n", 1, 1, nil)
+		s.play()
+		s.after(5*time.Second, "m: 1 [m-0] of term 7", "n: 1 [n-0] of term 7")
+		s.after(time.Minute)
 		if s.crash.Crashed() == 0 {
 			t.Error("the planner did not crash")
 		}
-	})
-}
-
-// TestCountsServingReplicas checks that the places of a replica that still loads count for nothing.
-func TestCountsServingReplicas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{replicas: 1, loading: 1, running: 10, revision: 1}
-		s.play(t)
-		s.after(t, 10*time.Second, "m to 2")
-	})
-}
-
-// TestOnlyLeaderDecides checks that a planner without the lease makes no decisions, and that the
-// store refuses those of a stale leader.
-func TestOnlyLeaderDecides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{replicas: 1, running: 10, revision: 1}
-		sys := testkit.System(t)
-		router := testkit.NewPeer(t, sys, "router", s.table)
-		asked := 0
-		testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
-			Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), IsLeader: func() bool { return false },
-			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
-		}))
-		s.after(t, time.Minute)
-		if len(testkit.Got[*messages.GetClusterView](router)) > 0 || asked < 10 {
-			t.Errorf("requested the lease %d times", asked)
+		if at := s.specs[0].GetSpec().GetAssignments().GetReplicas()[0]; at.GetNode() != "a" || at.GetWhy() == "" ||
+			len(at.GetGpus()) != 1 || at.GetAt() == nil {
+			t.Errorf("%v", at)
+		}
+		if len(s.events) != 1 || s.events[0] != "planner.planned" {
+			t.Errorf("%q", s.events)
 		}
 	})
 }
 
-// TestStoppedStaysStopped checks that neither load nor a bound starts a model that an operator has
-// stopped.
-func TestStoppedStaysStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{replicas: 0, running: 10, revision: 1}
-		s.play(t)
-		s.after(t, 10*time.Minute)
-		s.set(func() { s.replicas = 1 })
-		s.after(t, time.Minute, "m to 2")
+// TestWakesAndRefuses checks that requests wake a model, and that a model without room learns so with each
+// plan, and once more when it has its replica.
+func TestWakesAndRefuses(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("m", 1, 1, nil)
+		s.deploy("n", 0, 1, nil)
+		s.silent = true
+		s.play()
+		s.after(5*time.Second, "m: 1 [m-0] of term 7", "n: 0 [] of term 7")
+		s.set(func() { s.wakes["n"] = 3 })
+		s.after(3 * time.Second)
+		refused := testkit.Got[*messages.PlacementRefused](s.group)
+		last := refused[len(refused)-1]
+		if last.GetName() != "n" || last.GetMissing() != 1 || last.GetRefused().GetDetail() == "" {
+			t.Errorf("%v", last)
+		}
+		s.set(func() { s.silent = false })
+		s.after(3*time.Second, "n: 1 [n-0] of term 7")
+		refused = testkit.Got[*messages.PlacementRefused](s.group)
+		last = refused[len(refused)-1]
+		if last.GetName() != "n" || last.GetMissing() != 0 || last.GetRevision() < 100 {
+			t.Errorf("the end: %v", last)
+		}
 	})
 }
 
-// TestLeastZero checks that min_replicas 0 does not lead to 0 replicas, and that the number of
-// replicas follows the load.
-func TestLeastZero(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{replicas: 2, least: new(uint32(0)), revision: 1}
-		s.play(t)
-		s.after(t, 30*time.Minute, "m to 1")
+// TestOnlyLeaderStores checks that a planner without the lease stores nothing and says who leads.
+func TestOnlyLeaderStores(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("m", 1, 1, nil)
+		s.term = 0
+		s.play()
+		s.after(time.Minute)
+		if len(testkit.Got[*messages.GetClusterView](s.router)) > 0 {
+			t.Error("it observed")
+		}
+		for _, query := range []proto.Message{&messages.GetPlan{}, &messages.GetPlan{Now: true},
+			&messages.GetPlanHistory{}, &messages.ExplainModel{Model: "m"}} {
+			if r, ok := s.ask(query).(*messages.Refused); !ok || r.GetReason() != messages.Reason_REASON_NOT_READY {
+				t.Errorf("%T: %v", query, r)
+			}
+		}
+		s.set(func() { s.term = 9 })
+		s.after(3*time.Second, "m: 1 [m-0] of term 9")
+	})
+}
+
+// TestRepeatsFromObservation checks that a write that fails, for whatever reason, is planned again.
+func TestRepeatsFromObservation(t *testing.T) {
+	for name, err := range map[string]error{
+		"conflict": planner.ErrConflict, "no answer": context.DeadlineExceeded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(s *stage) {
+				s.deploy("m", 1, 1, nil)
+				s.fail = err
+				s.play()
+				s.after(300*time.Millisecond, "m: 1 [m-0] of term 7")
+				status := s.ask(&messages.GetPlanner{}).(*messages.PlannerStatus)
+				if status.GetConflicts()+status.GetFailed() != 1 || status.GetPlans() < 2 {
+					t.Errorf("%v", status)
+				}
+			})
+		})
+	}
+}
+
+// TestPausesAndExplains checks that a paused planner stores nothing and still shows what it would do.
+func TestPausesAndExplains(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("m", 1, 1, nil)
+		s.paused = true
+		s.play()
+		s.after(time.Minute)
+		report := s.ask(&messages.GetPlan{RequestId: "1", Now: true, Snapshot: true}).(*messages.PlanReport)
+		if report.GetRequestId() != "1" || len(report.GetReplicas()) != 1 || report.GetNumber() != 0 ||
+			len(report.GetSnapshot()) == 0 || report.GetModels()[0].GetDemand().Rate != nil {
+			t.Errorf("%v", report)
+		}
+		why := s.ask(&messages.ExplainModel{RequestId: "2", Model: "m"}).(*messages.ModelExplanation)
+		if why.GetRequestId() != "2" || len(why.GetDevices()) != 2 || why.GetModel().GetWant() != 1 {
+			t.Errorf("%v", why)
+		}
+		if r, ok := s.ask(&messages.ExplainModel{Model: "x"}).(*messages.Refused); !ok ||
+			r.GetReason() != messages.Reason_REASON_NOT_FOUND {
+			t.Errorf("%v", r)
+		}
+		status := s.ask(&messages.GetPlanner{}).(*messages.PlannerStatus)
+		if !status.GetLeads() || status.GetPaused().GetBy() != "ops" || status.GetPlans() != 0 {
+			t.Errorf("%v", status)
+		}
+		s.set(func() { s.paused = false })
+		s.after(3*time.Second, "m: 1 [m-0] of term 7")
+		h := s.ask(&messages.GetPlanHistory{}).(*messages.PlanHistory)
+		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 4 || h.GetPlans()[0].GetOutcome() != "stored" {
+			t.Errorf("%v", h)
+		}
+		if r := s.ask(&messages.GetPlan{Number: 1}).(*messages.PlanReport); r.GetWrites()[0].GetOutcome() != "stored" {
+			t.Errorf("%v", r)
+		}
+	})
+}
+
+// TestHoldsAndStops checks that what an operator holds or has stopped keeps its number.
+func TestHoldsAndStops(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("held", 1, 2, func(d *messages.DeploymentSpec) {
+			d.Replicas, d.HeldBy = new(uint32(2)), &messages.Hold{Who: "ops", What: "models.scale"}
+		})
+		s.deploy("stopped", 1, 2, func(d *messages.DeploymentSpec) { d.Replicas = new(uint32(0)) })
+		s.play()
+		s.after(time.Minute, "held: 2 [held-0 held-1] of term 7", "stopped: 0 [] of term 7")
+		report := s.ask(&messages.GetPlan{}).(*messages.PlanReport)
+		if m := report.GetModels()[0]; m.GetHeldBy() != "ops (models.scale)" || m.GetReplicas() != 2 {
+			t.Errorf("%v", m)
+		}
 	})
 }

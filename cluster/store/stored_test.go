@@ -14,11 +14,17 @@ import (
 	"troupe/messages"
 )
 
-// TestReadsStoredValues checks that values written by wire version 1 are read without losing a
-// field: testdata/stored-wire-1.json has one value of each kind with all fields set, as that version
-// wrote it. A field that is renamed needs a migration here.
+// TestReadsStoredValues checks that values written by earlier versions are read without losing a field:
+// testdata/stored-wire-1.json has one value of each kind with all fields set, as wire version 1 wrote it, and
+// testdata/stored-wire-2.json what was added since. A field that is renamed needs a migration here.
 func TestReadsStoredValues(t *testing.T) {
-	text, err := os.ReadFile("testdata/stored-wire-1.json")
+	for _, path := range []string{"testdata/stored-wire-1.json", "testdata/stored-wire-2.json"} {
+		testReadsStored(t, path)
+	}
+}
+
+func testReadsStored(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,13 +35,13 @@ func TestReadsStoredValues(t *testing.T) {
 	for key, value := range stored {
 		into := map[string]proto.Message{
 			"deployments": &messages.DeploymentSpec{}, "adapters": &messages.AdapterSpec{},
-			"nodes": &messages.NodeSpec{}, "pins": &messages.PinnedPrefix{},
+			"nodes": &messages.NodeSpec{}, "pins": &messages.PinnedPrefix{}, "settings": &messages.PlannerPause{},
 		}[key[:strings.IndexByte(key, '.')]]
 		if into == nil {
 			t.Fatalf("unknown kind of key %s", key)
 		}
 		if strings.HasPrefix(key, "deployments.") {
-			class := `"PRIORITY_CLASS_BATCH"`
+			class := `"priority":"PRIORITY_CLASS_`
 			if value = messages.MigrateDeployment(value); bytes.Contains(value, []byte(class)) {
 				t.Errorf("key %s is not migrated: %s", key, value)
 			}

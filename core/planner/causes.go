@@ -42,7 +42,7 @@ func (s *seen) stored(model string, revision uint64) {
 	}
 }
 
-// seenOf returns what there is to see of a deployment.
+// seenOf returns what a plan sees of a deployment.
 func (m *Machine) seenOf(d *Deployment) seenModel {
 	return seenModel{
 		revision: d.Revision, deleted: d.Revision == 0, sized: d.Model.Sized, reports: d.Leader != "",

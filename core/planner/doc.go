@@ -81,7 +81,7 @@
 //   - limits: a deployment is stored with at least its minimum of replicas, and at most its maximum; one that
 //     is held or stopped keeps its number
 //   - explained: each replica that is stored or withdrawn has a reason
-//   - refused: a deployment is told of a refusal with every plan, and once when it has ended
+//   - refused: a deployment learns of a refusal with every plan, and once of its end
 //   - answered: a question is answered once, or not any longer after 15 s
 //   - stale: an answer of another round changes nothing
 //   - alive: an idle planner observes or acquires with the next tick, and any answer is awaited for a minute

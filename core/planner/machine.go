@@ -71,6 +71,7 @@ type leading struct {
 	waiting map[string]time.Time // since when requests wait, by model
 	written map[string]written   // by model, not observed yet
 	told    map[string]bool      // by model: whether it was last told of a refusal
+	silent  map[string]time.Time // since when devices have not answered
 }
 
 // written is a write that has not been observed yet.
@@ -107,7 +108,7 @@ type event struct {
 	seen     *Observation
 	behind   bool
 	causes   []string
-	devices  []schedule.Device
+	devices  []Device
 	outcome  Outcome
 	revision uint64
 	failure  string
@@ -147,7 +148,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 }
 
 // Surveyed answers Survey with the devices of all nodes. Those that did not answer are silent.
-func (m *Machine) Surveyed(round uint64, devices []schedule.Device, at At) []Effect {
+func (m *Machine) Surveyed(round uint64, devices []Device, at At) []Effect {
 	return m.handle(event{At: at, kind: Surveyed, round: round, devices: devices})
 }
 
@@ -188,7 +189,7 @@ func (m *Machine) observe(e event) {
 	if m.term != e.Term {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
-			written: make(map[string]written), told: make(map[string]bool),
+			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
 			again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
@@ -213,7 +214,7 @@ func (m *Machine) survey(e event) {
 	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
 
-// plan has the plan made.
+// plan requests the plan.
 func (m *Machine) plan(e event) {
 	silent := 0
 	for _, d := range e.devices {
@@ -299,6 +300,7 @@ func (m *Machine) conclude(e event) {
 	m.round.record.Outcome = "stored"
 	if len(m.round.writes) > 0 {
 		m.round.record.Outcome = "not stored: the planner is paused"
+		m.resumes = true
 	}
 	m.end("store", e.Time, fmt.Sprintf("%d writes", len(m.round.record.Writes)))
 	m.finish(e)

@@ -53,6 +53,13 @@ type Report struct {
 	At time.Time // of the assignment that the deployment knows; zero: none
 }
 
+// Device is a device as it reports itself.
+type Device struct {
+	schedule.Device
+	Held map[string]int64   // bytes of the replicas that have memory there, with weights that only they use
+	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
+}
+
 // find returns the deployment of a name, or nil.
 func (o *Observation) find(name string) *Deployment {
 	for i := range o.Deployments {
@@ -89,6 +96,9 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 			if r.At.Before(a.At) && (p.Failure != "" || p.Progress == schedule.Leaving || elsewhere) {
 				// the report is about an earlier assignment of that name
 				p.Progress, p.Since, p.Failure, p.Devices = schedule.Assigned, a.At, "", a.Devices
+			}
+			if p.Failure != "" { // it leaves because it failed, not because it was withdrawn
+				p.Progress = min(p.Progress, schedule.Starting)
 			}
 		}
 		all = append(all, p)

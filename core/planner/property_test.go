@@ -95,7 +95,8 @@ func (w *world) disturb() {
 			delete(w.nodes, name)
 		}
 	case "ask":
-		id := fmt.Sprint("q", w.now.UnixNano(), "-", len(w.asked))
+		w.asks++
+		id := fmt.Sprint("q", w.asks)
 		w.asked[id] = w.now
 		a := Ask{id, rapid.SampledFrom([]string{"", "m0", "none"}).Draw(t, "of")}
 		w.do(func() []Effect { return w.m.Asked(a, w.at()) })
@@ -137,7 +138,8 @@ func (w *world) run(ticks int) {
 func (w *world) stray(call Effect) func() {
 	check := func(f func() []Effect) {
 		before := w.picture()
-		if round := w.m.round.number; w.m.State() != Idle && reflect.ValueOf(call).FieldByName("Round").Uint() == round {
+		of := reflect.ValueOf(call).FieldByName("Round").Uint()
+		if w.m.State() != Idle && of == w.m.round.number {
 			return
 		}
 		for _, e := range f() {
@@ -197,8 +199,9 @@ func (w *world) do(event func() []Effect) []Effect {
 					w.Fatalf("answered: %s again, or after its time", a.ID)
 				}
 				delete(w.asked, a.ID)
-				if e.Record != nil && a.Model != "" && w.stored[a.Model] != nil && len(e.Record.Verdicts[a.Model]) == 0 &&
-					len(e.Record.Snapshot.Devices) > 0 && e.Record.planned(a.Model) {
+				if e.Record != nil && a.Model != "" && w.stored[a.Model] != nil &&
+					len(e.Record.Verdicts[a.Model]) == 0 && len(e.Record.Snapshot.Devices) > 0 &&
+					e.Record.planned(a.Model) {
 					w.Fatalf("answered: no verdicts for %s", a.Model)
 				}
 			}
@@ -223,15 +226,20 @@ func (w *world) mustLead(e Effect) {
 	w.calls = append(w.calls, e)
 }
 
-// checkRefusals checks that deployments were told what the plan says.
+// checkRefusals checks that deployments learned what the plan says.
 func (w *world) checkRefusals(r *Record) {
 	for _, d := range r.Planned {
 		unmet := slices.ContainsFunc(r.Plan.Unmet, func(u schedule.Unmet) bool { return u.Model == d.Model.Name })
 		told, any := w.refused[d.Model.Name]
 		if d.Leader != "" && d.Revision != 0 && (told != unmet || !any) {
-			w.Fatalf("refused: %s was told %v, and the plan says %+v", d.Model.Name, told, r.Plan.Unmet)
+			w.Fatalf("refused: %s learned %v, and the plan says %+v", d.Model.Name, told, r.Plan.Unmet)
 		}
 	}
+}
+
+func isStore(e Effect) bool {
+	_, is := e.(Store)
+	return is
 }
 
 func (w *world) checkWrite(e Store) {
@@ -251,7 +259,7 @@ func (w *world) checkWrite(e Store) {
 		w.Fatalf("observed: %+v, of revision %d", e, w.observed[e.Name])
 	case d.Revision != e.Revision: // it will be a conflict
 		return
-	case slices.ContainsFunc(w.calls[:len(w.calls)-1], func(c Effect) bool { _, ok := c.(Store); return ok }):
+	case slices.ContainsFunc(w.calls[:len(w.calls)-1], isStore):
 		w.Fatal("one write: two are in flight")
 	}
 	names := make(map[string]bool)

@@ -36,15 +36,67 @@ func (m *Machine) note(o *Observation, now time.Time) {
 }
 
 // snapshot returns what a plan is made of.
-func (m *Machine) snapshot(o *Observation, devices []schedule.Device, now time.Time) schedule.Snapshot {
-	s := schedule.Snapshot{At: now, Devices: devices, Away: o.Away, Memory: m.memory, Options: m.options}
+func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) schedule.Snapshot {
+	s := schedule.Snapshot{At: now, Away: o.Away, Memory: m.memory, Options: m.options}
+	counted := make(map[string]bool) // replicas whose memory the models say
+	use := useOf(devices)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
-		s.Models = append(s.Models, m.model(d))
-		s.Replicas = append(s.Replicas, d.placed()...)
+		model := m.model(d)
+		placed := d.placed()
+		if share := mean(placed, use); share >= 0 {
+			model.Demand.Utilization = share
+		}
+		s.Models, s.Replicas = append(s.Models, model), append(s.Replicas, placed...)
 		s.Reserved = append(s.Reserved, d.Reserved...)
+		for _, a := range d.Assigned { // another replica of that name would seem not to have left
+			s.Reserved = append(s.Reserved, a.After...)
+		}
+		for _, p := range placed {
+			counted[p.Name] = model.Sized
+		}
+	}
+	for _, d := range devices {
+		for name, bytes := range d.Held {
+			if !counted[name] {
+				d.Other += bytes
+			}
+		}
+		if !d.Silent {
+			delete(m.silent, d.Name)
+		} else if _, known := m.silent[d.Name]; !known {
+			m.silent[d.Name] = now
+		}
+		d.SilentSince = m.silent[d.Name]
+		s.Devices = append(s.Devices, d.Device)
 	}
 	return s
+}
+
+// useOf returns the utilization of devices by each replica, as far as it is known.
+func useOf(devices []Device) map[string]float64 {
+	all := make(map[string]float64)
+	for _, d := range devices {
+		for name, share := range d.Use {
+			all[name] = max(all[name], share)
+		}
+	}
+	return all
+}
+
+// mean returns the mean utilization by the replicas that serve, or -1 if none is known.
+func mean(replicas []schedule.Placed, use map[string]float64) float64 {
+	sum, n := 0.0, 0
+	for _, p := range replicas {
+		if share, known := use[p.Name]; known && p.Progress == schedule.Up {
+			sum += share
+			n++
+		}
+	}
+	if n == 0 {
+		return -1
+	}
+	return sum / float64(n)
 }
 
 // model returns a model with its limits for a plan. The number of replicas with which a deployment was stored,
@@ -59,7 +111,7 @@ func (m *Machine) model(d *Deployment) schedule.Model {
 	case d.Revision == 0:
 		model.Min, model.Max = 0, 0
 	case d.Leader == "":
-		model.HeldBy, model.HeldTill, model.Replicas = "nobody: its deployment does not report", time.Time{},
+		model.HeldBy, model.HeldTill, model.Replicas = "the planner: its deployment does not report", time.Time{},
 			len(d.Assigned)
 	case model.HeldBy == "" && model.Max > 0 && (!d.Planned || d.Replicas != d.Intended):
 		n := min(max(d.Replicas, model.Min), model.Max)
@@ -104,7 +156,7 @@ func (m *Machine) end(name string, now time.Time, result string) {
 }
 
 // refuse tells deployments why they have fewer replicas than they want, or once that they have what they
-// want. A new leader does not know what they were told.
+// want. A new leader does not know what they have learned.
 func (m *Machine) refuse() {
 	r := &m.round
 	unmet := make(map[string]bool)

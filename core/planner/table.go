@@ -27,7 +27,7 @@ var (
 var (
 	always  = guard{}
 	follows = guard{"does not lead", func(_ *Machine, e event) bool { return e.Term == 0 }}
-	deposed = guard{"its term has ended", func(m *Machine, e event) bool { return e.Term != m.term }}
+	fenced  = guard{"its term has ended", func(m *Machine, e event) bool { return e.Term != m.term }}
 	late    = guard{"no answer in time", func(m *Machine, e event) bool { return e.Time.After(m.until) }}
 	other   = guard{"of another round", func(m *Machine, e event) bool { return e.round != m.round.number }}
 	failed  = guard{"no answer", func(_ *Machine, e event) bool { return e.failed }}
@@ -35,7 +35,9 @@ var (
 	rests   = guard{"no plan is due or asked for", func(m *Machine, e event) bool {
 		return len(e.causes) == 0 && len(m.asks) == 0
 	}}
-	settled = guard{"nothing to store", func(m *Machine, _ event) bool { return m.round.dry || len(m.round.writes) == 0 }}
+	settled = guard{"nothing to store", func(m *Machine, _ event) bool {
+		return m.round.dry || len(m.round.writes) == 0
+	}}
 	refused = guard{"it was not stored", func(_ *Machine, e event) bool { return e.outcome != Done }}
 	ends    = guard{"the last one, or paused", func(m *Machine, e event) bool {
 		return e.Paused || len(m.round.writes) == 0
@@ -47,7 +49,7 @@ var rows = table.New("planner", []row{
 	{idle, Tick, follows, Acquiring, (*Machine).acquire, "forget all plans; acquire the lease"},
 	{idle, Tick, always, Observing, (*Machine).observe, "observe"},
 	{acquiring, Tick, late, Idle, (*Machine).nothing, "—"},
-	{inRound, Tick, deposed, Idle, (*Machine).abandon, "forget all plans; deny questions"},
+	{inRound, Tick, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{inRound, Tick, late, Idle, (*Machine).giveUp, "end the round"},
 	{busy, Tick, always, same, (*Machine).nothing, "—"},
 
@@ -58,24 +60,24 @@ var rows = table.New("planner", []row{
 	{acquiring, Acquired, always, Idle, (*Machine).nothing, "—"},
 
 	{observing, Viewed, other, same, nil, "ignore"},
-	{observing, Viewed, deposed, Idle, (*Machine).abandon, "forget all plans; deny questions"},
+	{observing, Viewed, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{observing, Viewed, failed, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, behind, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, rests, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, always, Surveying, (*Machine).survey, "survey"},
 
 	{surveying, Surveyed, other, same, nil, "ignore"},
-	{surveying, Surveyed, deposed, Idle, (*Machine).abandon, "forget all plans; deny questions"},
+	{surveying, Surveyed, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{surveying, Surveyed, always, Planning, (*Machine).plan, "make a plan"},
 
 	{planning, Planned, other, same, nil, "ignore"},
-	{planning, Planned, deposed, Idle, (*Machine).abandon, "forget all plans; deny questions"},
+	{planning, Planned, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{planning, Planned, failed, Idle, (*Machine).giveUp, "end the round"},
 	{planning, Planned, settled, Idle, (*Machine).finish, "refuse; answer"},
 	{planning, Planned, always, Storing, (*Machine).store, "store"},
 
 	{storing, Stored, other, same, nil, "ignore"},
-	{storing, Stored, deposed, Idle, (*Machine).abandon, "forget all plans; deny questions"},
+	{storing, Stored, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{storing, Stored, refused, Idle, (*Machine).stop, "refuse; answer; plan again"},
 	{storing, Stored, ends, Idle, (*Machine).conclude, "refuse; answer"},
 	{storing, Stored, always, same, (*Machine).storeNext, "store"},

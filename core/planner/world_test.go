@@ -30,6 +30,7 @@ type world struct {
 	calls   []Effect        // that are not answered
 	late    []func()        // answers of earlier rounds
 	asked   map[string]time.Time
+	asks    int // questions so far
 	refused map[string]bool
 
 	observed map[string]uint64 // revisions in the last observation, or after own writes
@@ -59,9 +60,11 @@ func (w *world) deploy(name string) {
 		w.stored[name] = d
 	}
 	least := rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(w.T, "min")
-	d.Model = schedule.Model{Name: name, Min: least, Max: least + rapid.IntRange(0, 2).Draw(w.T, "more"), Sized: true,
+	most := least + rapid.IntRange(0, 2).Draw(w.T, "more")
+	d.Model = schedule.Model{Name: name, Min: least, Max: most, Sized: true,
 		Priority: schedule.Priority(rapid.IntRange(0, 3).Draw(w.T, "priority")), Group: 1,
-		Weights: rapid.Int64Range(8, 28).Draw(w.T, "weights") * gib, Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib}}
+		Weights: rapid.Int64Range(8, 28).Draw(w.T, "weights") * gib,
+		Need:    hbm.Need{Fixed: gib, Min: gib, MinAlone: gib}}
 	d.Model.Demand = schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}
 	if rapid.IntRange(0, 5).Draw(w.T, "held") == 0 {
 		d.Model.HeldBy, d.Model.Replicas = "operator", rapid.IntRange(0, 2).Draw(w.T, "wanted")
@@ -95,11 +98,11 @@ func (w *world) observation() *Observation {
 	return o
 }
 
-func (w *world) devices(of []Node) (all []schedule.Device) {
+func (w *world) devices(of []Node) (all []Device) {
 	for _, n := range of {
 		for _, gpu := range n.GPUs {
-			all = append(all, schedule.Device{Name: n.Name + "/" + gpu, Node: n.Name, Memory: 40 * gib, Draining: n.Draining,
-				KVReserve: 0.1, Utilization: -1})
+			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/" + gpu, Node: n.Name, Memory: 40 * gib,
+				Draining: n.Draining, KVReserve: 0.1, Utilization: -1}})
 		}
 	}
 	return all

@@ -21,16 +21,17 @@ func (m *Machine) writes() (all []Write) {
 	needed := make(map[string]bool) // replicas whose memory a new one of another model needs
 	for _, a := range plan.Assignments {
 		for _, name := range a.After {
-			needed[name] = needed[name] || a.New && !slices.ContainsFunc(plan.Departures, func(d schedule.Departure) bool {
+			own := slices.ContainsFunc(plan.Departures, func(d schedule.Departure) bool {
 				return d.Replica == name && d.Model == a.Model
 			})
+			needed[name] = needed[name] || a.New && !own
 		}
 	}
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		if d.Revision == 0 || d.Leader == "" {
-			continue
+		if d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0) {
+			continue // there is nothing to store, or to decide yet
 		}
 		w := m.write(d, d.target(plan, there, r.record.At))
 		if w == nil {

@@ -33,3 +33,9 @@ func Explain(s Snapshot, name string) (all []Verdict) {
 	}
 	return all
 }
+
+// Attempt returns the failed attempts to start a model on a device, and whether there were any.
+func (m Memory) Attempt(model, device string) (a Attempt, failed bool) {
+	a, failed = m.Avoid[avoidKey(model, device)]
+	return a, failed
+}

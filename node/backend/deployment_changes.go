@@ -7,25 +7,43 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/planner"
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/messages"
 	"troupe/modelfile/digest"
 )
 
-// ScaleAtRevision stores the number of replicas of a deployment. It returns store.ErrConflict if
-// the deployment is no longer at the given revision.
-func (d *DeploymentControl) ScaleAtRevision(ctx context.Context, name string, revision uint64, replicas uint32,
-	why string) error {
+// AssignAtRevision stores the replicas of a deployment, and publishes which of them are new, and which are
+// withdrawn. It returns the new revision, or planner.ErrConflict if the deployment is no longer at the
+// revision that was planned.
+func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assigned) (revision uint64, err error) {
 	var before uint32
-	err := d.changeAtRevision(ctx, name, revision, func(stored *messages.DeploymentSpec) {
+	revision, err = d.changeAtRevision(ctx, a.Name, a.Revision, func(stored *messages.DeploymentSpec) {
 		before = stored.GetReplicas()
-		stored.Replicas = new(replicas)
+		stored.Replicas, stored.Assignments = new(a.Replicas), a.Assignments
 	})
-	if err == nil {
-		d.Publish("model.scaled", name, fmt.Sprintf("from %d to %d replicas: %s", before, replicas, why))
+	switch {
+	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNotFound):
+		return 0, fmt.Errorf("%w: %w", planner.ErrConflict, err)
+	case err != nil:
+		return 0, err
 	}
-	return err
+	why := ""
+	for _, c := range a.Changes {
+		kind := "replica.placed"
+		if c.Withdrawn {
+			kind = "replica.withdrawn"
+		}
+		if why == "" {
+			why = ": " + c.Why
+		}
+		d.Publish(kind, c.Replica, c.Why)
+	}
+	if before != a.Replicas {
+		d.Publish("model.scaled", a.Name, fmt.Sprintf("from %d to %d replicas%s", before, a.Replicas, why))
+	}
+	return revision, nil
 }
 
 // WakeAtRevision stores the number of replicas of a deployment and their level, and no levels of single
@@ -34,7 +52,7 @@ func (d *DeploymentControl) ScaleAtRevision(ctx context.Context, name string, re
 func (d *DeploymentControl) WakeAtRevision(ctx context.Context, name string, revision uint64, replicas uint32,
 	level messages.Level, why string) error {
 	var before, after *messages.DeploymentSpec
-	err := d.changeAtRevision(ctx, name, revision, func(stored *messages.DeploymentSpec) {
+	_, err := d.changeAtRevision(ctx, name, revision, func(stored *messages.DeploymentSpec) {
 		before = proto.CloneOf(stored)
 		if stored.GetReplicas() == 0 {
 			stored.Preemptions = nil
@@ -49,20 +67,19 @@ func (d *DeploymentControl) WakeAtRevision(ctx context.Context, name string, rev
 	return err
 }
 
-// changeAtRevision changes a stored deployment if it still has a revision.
+// changeAtRevision changes a stored deployment if it still has a revision, and returns the new one.
 func (d *DeploymentControl) changeAtRevision(ctx context.Context, name string, revision uint64,
-	change func(*messages.DeploymentSpec)) error {
+	change func(*messages.DeploymentSpec)) (uint64, error) {
 	stored, at, err := d.Store.Get(ctx, name)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case at != revision:
-		return fmt.Errorf("deployment %s: %w", name, store.ErrConflict)
+		return 0, fmt.Errorf("deployment %s: %w", name, store.ErrConflict)
 	}
 	change(stored)
 	stored.AskedRevision = 0
-	_, err = d.Store.Put(ctx, stored, revision)
-	return err
+	return d.Store.Put(ctx, stored, revision)
 }
 
 // RecordDigests stores the digests that the first replica of a deployment found. It does nothing if

@@ -11,10 +11,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/router"
+	"troupe/actors/planner"
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/control/catalogue"
 	core "troupe/core/backend"
+	plan "troupe/core/planner"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/node/query"
@@ -67,13 +69,24 @@ func TestUpdate(t *testing.T) {
 	if _, err := c.Update(t.Context(), "m", done.Revision-1, scale); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("an old revision: %v", err)
 	}
-	if err := c.ScaleAtRevision(t.Context(), "m", done.Revision-1, 3, ""); !errors.Is(err, store.ErrConflict) {
+	assigned := planner.Assigned{Name: "m", Revision: done.Revision - 1, Replicas: 3,
+		Assignments: &messages.Assignments{Term: 5, Replicas: []*messages.Assignment{{Replica: "m-1"}}},
+		Write: plan.Write{
+			Changes: []plan.Change{{Replica: "m-1", Why: "load"}, {Replica: "m-0", Withdrawn: true}}}}
+	if _, err := c.AssignAtRevision(t.Context(), assigned); !errors.Is(err, planner.ErrConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
-	if err := c.ScaleAtRevision(t.Context(), "m", done.Revision, 3, "load"); err != nil || d.spec.GetReplicas() != 3 {
-		t.Errorf("%v, %v", d.spec, err)
+	assigned.Revision = done.Revision
+	if at, err := c.AssignAtRevision(t.Context(), assigned); err != nil || d.spec.GetReplicas() != 3 || at != d.at ||
+		d.spec.GetAssignments().GetTerm() != 5 {
+		t.Errorf("%v at %d, %v", d.spec, at, err)
+	}
+	assigned.Revision, assigned.Changes = d.at, nil
+	if _, err := c.AssignAtRevision(t.Context(), assigned); err != nil {
+		t.Error(err)
 	}
 	d.spec.Level, d.spec.ReplicaLevels = messages.Level_LEVEL_PARKED, map[string]messages.Level{"m-0": 2}
+	d.spec.HeldBy = &messages.Hold{What: "models.park"}
 	if err := c.WakeAtRevision(t.Context(), "m", d.at-1, 1, 0, "late"); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
@@ -91,7 +104,8 @@ func TestUpdate(t *testing.T) {
 	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	want := []string{"model.deployed", "model.scaled", "model.scaled", "model.scaled", "model.scaled", "model.deleted"}
+	want := []string{"model.deployed", "model.scaled", "replica.placed", "replica.withdrawn",
+		"model.scaled", "model.scaled", "model.scaled", "model.deleted"}
 	if !slices.Equal(e, want) {
 		t.Errorf("%q, want %q", e, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/service"
 	"troupe/control"
 	"troupe/core/backend"
+	plan "troupe/core/planner"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/internal/recorder"
@@ -76,25 +77,33 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
-				OnWake: d.OnWake, OnAwake: d.OnAwake,
+				OnWake: d.OnWake, OnAwake: d.OnAwake, Planned: true,
 			}))
 		}})
 }
 
 // Planner is the planner of a node.
 type Planner struct {
-	Leases deployment.Leases
-	// Scale stores the number of replicas of a deployment if the deployment still has the given
-	// revision.
-	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
+	Leases  deployment.Leases
+	Members func() *messages.MembersChanged
+	Cache   *router.DeploymentCache
+	Pause   func() *messages.PlannerPause // nil: none
+	// Assign stores the replicas of a deployment if the deployment still has the given revision.
+	Assign  func(ctx context.Context, a planner.Assigned) (revision uint64, err error)
+	Publish func(kind, subject, detail string)
+	OnPlan  func(r *plan.Record) // nil: nothing
 }
 
 // Props returns the props of the planner.
 func (p Planner) Props(b *Base) *actor.Props {
 	return planner.Props(planner.Config{
-		Router: b.pid(query.Router), Scale: p.Scale, Log: b.Log,
-		IsLeader: func() bool { holder, _ := p.Leases.Holder(planner.Role); return holder == b.Node },
-		Acquire:  func(ctx context.Context) error { _, err := p.Leases.Acquire(ctx, planner.Role); return err },
+		Node: b.Node, Router: b.pid(query.Router), Members: p.Members, Stored: p.Cache.All, Pause: p.Pause,
+		Leader:      func() (string, uint64) { return p.Leases.Holder(planner.Role) },
+		Acquire:     func(ctx context.Context) error { _, err := p.Leases.Acquire(ctx, planner.Role); return err },
+		GPU:         func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
+		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
+		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
+		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
 	})
 }
 

@@ -25,13 +25,14 @@ func Text(p *messages.PlanReport) string {
 	return b.String()
 }
 
-// heading returns where, when and why a plan was made, and what became of it.
+// heading returns where, when and why a plan was made, and what became of it. One without a number was only
+// asked for.
 func heading(p *messages.PlanReport) string {
-	text := fmt.Sprintf("Plan of %s, by %s in term %d", clock(p.GetAt().AsTime()), p.GetNode(), p.GetTerm())
-	if p.GetNumber() > 0 {
-		text = fmt.Sprintf("Plan %d, of %s, by %s in term %d", p.GetNumber(), clock(p.GetAt().AsTime()), p.GetNode(),
-			p.GetTerm())
+	if p.GetNumber() == 0 {
+		return fmt.Sprintf("What it would do at %s; nothing of this is done.", clock(p.GetAt().AsTime()))
 	}
+	text := fmt.Sprintf("Plan %d, of %s, by %s in term %d", p.GetNumber(), clock(p.GetAt().AsTime()), p.GetNode(),
+		p.GetTerm())
 	if causes := strings.Join(p.GetCauses(), "; "); causes != "" {
 		text += ", because of: " + causes
 	}

@@ -51,7 +51,7 @@ func report() *messages.PlanReport {
 // TestTexts checks how plans, explanations and the history look. With -update, it rewrites testdata.
 func TestTexts(t *testing.T) {
 	now := report()
-	now.Number, now.Outcome = 0, ""
+	now.Number, now.Outcome = 0, "not stored: it was only asked for"
 	quiet := &messages.PlanReport{Node: "a", Term: 3, At: timestamppb.New(at), Causes: []string{"interval"},
 		Models: []*messages.ModelPlan{{Name: "code", Priority: "high", Replicas: 1, Want: 1, Min: 1, Max: 1}}}
 	for name, got := range map[string]string{

@@ -58,13 +58,15 @@ func (c *cluster) injectPreempt(f Fault, later func(func())) {
 		if f.For == 0 && s.Wanted() < 2 {
 			return
 		}
-		if changed, err := control.Preempt(s, found, req, id, now); err == nil {
+		if changed, err := control.Preempt(s, found, req, id, &messages.Hold{Who: "operator"}, now); err == nil {
 			proto.Reset(s)
 			proto.Merge(s, changed)
 		}
 	})
 	if f.For > 0 {
-		later(func() { c.operator.Update(f.Model, func(s *messages.DeploymentSpec) { s.Preemptions = nil }) })
+		later(func() {
+			c.operator.Update(f.Model, func(s *messages.DeploymentSpec) { s.Preemptions, s.HeldBy = nil, nil })
+		})
 	}
 }
 

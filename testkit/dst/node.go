@@ -257,7 +257,9 @@ func (n *Node) props() *actor.Props {
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(_ backend.Kind, path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Scale: n.control().WakeAtRevision, Publish: silent}
-	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
+	planner := hierarchy.Planner{Leases: leases, Members: n.nodes.Current, Cache: &n.serving.cache,
+		Pause:  func() *messages.PlannerPause { return nil },
+		Assign: n.control().AssignAtRevision, Publish: silent}
 	usage := hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current)
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,

@@ -3,6 +3,7 @@ package router
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -70,6 +71,9 @@ func (g gateways) demandOf(s *messages.DeploymentStatus, f *demand.Figures) *mes
 		Refused: f.Refused, Finished: f.Finished, Queued: uint64(s.GetWaitingToWake()),
 		Ttft: quantiles(f.TTFT), Tpot: quantiles(f.TPOT),
 		PromptTokens: quantiles(f.Prompt), OutputTokens: quantiles(f.Output),
+	}
+	if f.Observed >= demand.RecentSeconds*time.Second {
+		d.RecentPerSecond = new(float64(f.Recent) / demand.RecentSeconds)
 	}
 	for _, replica := range s.GetReplicas() {
 		d.Queued += uint64(replica.GetWaiting())

@@ -25,8 +25,8 @@ func (s *DeploymentCache) all() map[string]*messages.ApplyDeployment {
 // Find returns a deployment, or nil.
 func (s *DeploymentCache) Find(name string) *messages.ApplyDeployment { return s.all()[name] }
 
-// list returns all deployments, by name.
-func (s *DeploymentCache) list() (all []*messages.ApplyDeployment) {
+// All returns all deployments, by name.
+func (s *DeploymentCache) All() (all []*messages.ApplyDeployment) {
 	now := s.all()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		all = append(all, now[name])

@@ -13,7 +13,7 @@ func (r *router) onStarted(ctx actor.Context) {
 	// The incarnation grows over restarts of the actor and of the process.
 	r.incarnation = max(uint64(supervise.Now(ctx).UnixNano()), *r.lastIncarnation+1)
 	*r.lastIncarnation = r.incarnation
-	r.machine, r.reports = core.New(r.Node, storedOf(r.Cache.list())), newReports()
+	r.machine, r.reports = core.New(r.Node, storedOf(r.Cache.All())), newReports()
 	r.delta = r.newDelta(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
 	ctx.Request(r.Deployments, &messages.GetDeploymentSpec{})

@@ -63,7 +63,8 @@ func (r reports) status(name string, cache *DeploymentCache) *messages.Deploymen
 	if announced := r.deployments[name]; announced != nil {
 		s.State, s.Detail, s.Failure = announced.GetState(), announced.GetDetail(), announced.GetFailure()
 		s.Node, s.Term, s.WaitingToWake = announced.GetNode(), announced.GetTerm(), announced.GetWaitingToWake()
-		s.Preemptions = announced.GetPreemptions()
+		s.Preemptions, s.Assigned, s.Need = announced.GetPreemptions(), announced.GetAssigned(), announced.GetNeed()
+		s.Wakes, s.OldestWaiting = announced.GetWakes(), announced.GetOldestWaiting()
 		if stored == nil {
 			s.Spec, s.Revision = announced.GetSpec(), announced.GetRevision()
 		}
@@ -99,7 +100,7 @@ func (r *router) clusterView() *messages.ClusterView {
 		all.Sessions[node] = uint32(n)
 	}
 	names := slices.Collect(maps.Keys(r.reports.deployments))
-	for _, stored := range r.Cache.list() {
+	for _, stored := range r.Cache.All() {
 		names = append(names, stored.GetSpec().GetName())
 	}
 	slices.Sort(names)

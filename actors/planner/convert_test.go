@@ -1,0 +1,145 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	core "troupe/core/planner"
+	"troupe/core/schedule"
+	"troupe/messages"
+)
+
+var now = time.Unix(1000, 0).UTC()
+
+// TestUnknownDemand checks that figures that were not observed are unknown, and not zero.
+func TestUnknownDemand(t *testing.T) {
+	d, active := demandOf(nil, now)
+	want := schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}
+	if d != want || active {
+		t.Errorf("%+v, %v", d, active)
+	}
+	d, active = demandOf(&messages.DeploymentStatus{
+		Wakes: 2, OldestWaiting: durationpb.New(5 * time.Second),
+		Demand: &messages.Demand{ArrivalsPerSecond: 3, RecentPerSecond: new(0.0),
+			Ttft: &messages.Quantiles{Count: 4, P99: 0.5}},
+		Replicas: []*messages.ReplicaStatus{
+			{State: messages.ReplicaState_REPLICA_STATE_SERVING, Running: 3, Waiting: 1, MaxSequences: 10,
+				KvBlocks: 100, KvBlocksFree: 25},
+			{State: messages.ReplicaState_REPLICA_STATE_LOADING, MaxSequences: 100, KvBlocks: 100},
+		},
+	}, now)
+	want = schedule.Demand{Rate: 3, Recent: 0, TTFT: 500 * time.Millisecond, TPOT: -1, Running: 3, Waiting: 1,
+		Pending: 2, Oldest: now.Add(-5 * time.Second), Places: 10, KV: 0.75, Utilization: -1}
+	if d != want || !active {
+		t.Errorf("%+v, %v, want %+v", d, active, want)
+	}
+}
+
+// TestLimits checks the limits of deployments that sleep, are stopped or parked, or are held.
+func TestLimits(t *testing.T) {
+	spec := func(replicas, least, most uint32) *messages.DeploymentSpec {
+		return &messages.DeploymentSpec{Name: "m", Replicas: new(replicas), MinReplicas: new(least),
+			MaxReplicas: new(most)}
+	}
+	preempted, parked, held := spec(3, 1, 3), spec(2, 1, 3), spec(2, 1, 3)
+	preempted.Preemptions = []*messages.Preemption{{Replica: "m-1"}}
+	parked.Level = messages.Level_LEVEL_PARKED
+	held.HeldBy = &messages.Hold{Who: "ops", Until: timestamppb.New(now)}
+	for name, c := range map[string]struct {
+		spec             *messages.DeploymentSpec
+		least, most, has int
+		by               string
+	}{
+		"asleep":    {spec(0, 0, 2), 0, 2, 0, ""},
+		"stopped":   {spec(0, 1, 2), 0, 0, 0, ""},
+		"preempted": {preempted, 1, 3, 2, "an operator"},
+		"parked":    {parked, 1, 3, 0, "an operator"},
+		"held":      {held, 1, 3, 2, "ops"},
+	} {
+		m := deploymentOf(c.spec, 1, nil, now).Model
+		if m.Min != c.least || m.Max != c.most || m.Replicas != c.has || m.HeldBy != c.by {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
+	d := deploymentOf(preempted, 1, nil, now)
+	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 || d.Model.Sized {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestDevices checks what devices report: their state, the models whose weights they have, and what replicas
+// hold and use.
+func TestDevices(t *testing.T) {
+	names := map[string][]string{"r": {"m", "n"}}
+	gpus := []*messages.GpuStatus{
+		{Uuid: "u0", MemoryBytes: 100, Budget: &messages.MemoryBudget{KvReserve: 30, Replicas: []string{"m-0", "x-0"},
+			Shares: []*messages.ReplicaBudget{{Replica: "m-0", Fixed: 4, KvMinBytes: 3}, {Replica: "x-0", Fixed: 2}}},
+			Utilization: &messages.GpuUtilization{Utilization: new(0.5)},
+			Turns:       []*messages.GpuTurns{{Replica: "m-0", Share: 0.8}},
+			Weights: []*messages.GpuWeights{{Model: "m", RevisionDigest: "r", Users: []string{"m-0"}, Bytes: 20},
+				{Model: "old", Bytes: 7}, {Model: "new", Loading: true, Bytes: 9}},
+			Facts: &messages.GpuFacts{Near: []*messages.GpuNeighbour{{Uuid: "u2", Nvlinks: 4}}}},
+		nil,
+		{Uuid: "u2", MemoryBytes: 100, State: messages.GpuState_GPU_STATE_QUARANTINED, Quarantine: &messages.Quarantine{
+			Cause: messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST}},
+		{Uuid: "u3", MemoryBytes: 100},
+	}
+	images := &messages.HostCacheStatus{Images: []*messages.HostImage{
+		{Model: "h", RevisionDigest: "q"}, {Model: "filling"}}}
+	all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, Draining: true}, gpus,
+		images, names)
+	d := all[0]
+	if d.Name != "a/gpu-0" || !d.Draining || d.KVReserve != 0.3 || d.Unused != 7 || d.Utilization != 0.5 ||
+		!reflect.DeepEqual(d.Weights, []string{"m", "n", "old"}) || !reflect.DeepEqual(d.Images, []string{"h"}) ||
+		!reflect.DeepEqual(d.Held, map[string]int64{"m-0": 27, "x-0": 2}) ||
+		!reflect.DeepEqual(d.Use, map[string]float64{"m-0": 0.4}) {
+		t.Errorf("%+v", d)
+	}
+	if !all[1].Silent || all[0].Silent || !all[2].Failed || !all[2].Quarantined || all[3].Failed {
+		t.Errorf("%+v", all[1:])
+	}
+	if all[0].Island != all[2].Island || all[0].Island == all[3].Island {
+		t.Errorf("islands %q %q %q", all[0].Island, all[2].Island, all[3].Island)
+	}
+}
+
+// TestOutcomes checks what the errors of the store mean: whether a write may still be applied.
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want core.Outcome
+	}{
+		{nil, core.Done},
+		{fmt.Errorf("store: %w", ErrConflict), core.Conflict},
+		{refusal{&messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM}}, core.NotStored},
+		{refusal{&messages.Refused{Reason: messages.Reason_REASON_OUTCOME_UNKNOWN}}, core.Unknown},
+		{errors.New("timeout"), core.Unknown},
+	} {
+		if got, _ := outcomeOf(c.err); got != c.want {
+			t.Errorf("%v: %s, want %s", c.err, got, c.want)
+		}
+	}
+}
+
+type refusal struct{ *messages.Refused }
+
+func (r refusal) Error() string { return r.GetReason().String() }
+
+// TestAssignmentsSurvive checks that assignments are the same after they were stored and read.
+func TestAssignmentsSurvive(t *testing.T) {
+	w := core.Write{Term: 3, To: 2, Replicas: []core.Assignment{
+		{Replica: "m-0", Devices: []string{"a/gpu-0", "a/gpu-1"}, Why: "w", After: []string{"x-1"}, At: now},
+		{Replica: "m-1", Devices: []string{"b/gpu-0"}, Why: "v"}}}
+	spec := &messages.DeploymentSpec{Name: "m", Assignments: assignmentsOf(w)}
+	d := deploymentOf(spec, 1, nil, now)
+	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
+		t.Errorf("%+v", d)
+	}
+}

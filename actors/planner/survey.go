@@ -1,0 +1,193 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	core "troupe/core/planner"
+	"troupe/core/schedule"
+	"troupe/messages"
+)
+
+// survey asks all devices and host caches at once.
+func (p *planner) survey(ctx actor.Context, e core.Survey) {
+	incarnation, root := p.incarnation, ctx.ActorSystem().Root
+	members, names := p.Members().GetMembers(), namesByRevision(p.Stored())
+	supervise.Job(ctx, p.lifetime,
+		func(context.Context) (all []core.Device, err error) {
+			type asked struct {
+				node   core.Node
+				gpus   []*supervise.Answer
+				images *supervise.Answer
+			}
+			var nodes []asked
+			for _, n := range e.Nodes {
+				i := slices.IndexFunc(members, func(m *messages.Member) bool { return m.GetName() == n.Name })
+				if i < 0 { // it has just left
+					continue
+				}
+				a := asked{node: n}
+				for _, gpu := range n.GPUs {
+					a.gpus = append(a.gpus,
+						supervise.Request(root, p.GPU(members[i], gpu), &messages.GetGpu{}, surveyTimeout))
+				}
+				a.images = supervise.Request(root, p.HostCache(members[i]), &messages.GetHostCache{}, surveyTimeout)
+				nodes = append(nodes, a)
+			}
+			for _, a := range nodes {
+				got, _ := a.images.Result()
+				images, _ := got.(*messages.HostCacheStatus)
+				var gpus []*messages.GpuStatus
+				for _, answer := range a.gpus {
+					got, _ := answer.Result()
+					gpu, _ := got.(*messages.GpuStatus)
+					gpus = append(gpus, gpu)
+				}
+				all = append(all, devicesOn(a.node, gpus, images, names)...)
+			}
+			return all, nil
+		},
+		func(all []core.Device, err error) any { return &surveyed{incarnation, e.Round, all, err} })
+}
+
+func (p *planner) onSurveyed(ctx actor.Context, msg *surveyed) {
+	if msg.incarnation != p.incarnation {
+		return
+	}
+	if msg.err != nil {
+		panic(msg.err)
+	}
+	p.perform(ctx, p.machine.Surveyed(msg.round, msg.devices, p.at(ctx)))
+}
+
+// namesByRevision returns the deployments that serve a revision of files, by its digest.
+func namesByRevision(all []*messages.ApplyDeployment) map[string][]string {
+	names := make(map[string][]string)
+	for _, d := range all {
+		if digest := d.GetSpec().GetRevisionDigest(); digest != "" {
+			names[digest] = append(names[digest], d.GetSpec().GetName())
+		}
+	}
+	return names
+}
+
+// devicesOn converts the devices of a node. Those that did not answer are nil.
+func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCacheStatus,
+	names map[string][]string) (all []core.Device) {
+	host, disk := modelsOf(images.GetImages(), names), modelsOf(images.GetDisk().GetImages(), names)
+	islands := islandsOf(gpus)
+	for i, g := range gpus {
+		d := core.Device{Device: schedule.Device{
+			Name: deviceName(n.Name, n.GPUs[i]), Node: n.Name, Draining: n.Draining, Leaving: n.Leaving,
+			Silent: g == nil, Utilization: -1, Images: host, DiskImages: disk, Engine: engineOf(g.GetEngine()),
+			Memory: int64(g.GetMemoryBytes()),
+		}}
+		if g != nil {
+			d.Island = islands[g.GetUuid()]
+			fill(&d, g, names)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// fill sets what a device reports.
+func fill(d *core.Device, g *messages.GpuStatus, names map[string][]string) {
+	d.Failed = g.GetQuarantine().GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
+	d.Quarantined = g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
+	if u := g.GetUtilization(); u != nil && u.Utilization != nil {
+		d.Utilization = u.GetUtilization()
+	}
+	if total := g.GetMemoryBytes(); total > 0 {
+		d.KVReserve = float64(g.GetBudget().GetKvReserve()) / float64(total)
+	}
+	d.Held = make(map[string]int64)
+	for _, r := range g.GetBudget().GetShares() {
+		d.Held[r.GetReplica()] += int64(r.GetFixed() + r.GetKvMinBytes())
+	}
+	for _, w := range g.GetWeights() {
+		switch users := w.GetUsers(); {
+		case w.GetLoading():
+		case len(users) > 0:
+			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), names)...)
+		default:
+			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), names)...)
+			d.Unused += int64(w.GetBytes())
+		}
+		if users := w.GetUsers(); len(users) > 0 {
+			d.Held[users[0]] += int64(w.GetBytes())
+		}
+	}
+	slices.Sort(d.Weights)
+	d.Weights = slices.Compact(d.Weights)
+	d.Use = useOf(g, d.Utilization)
+}
+
+// useOf returns the utilization of a device by each replica: all of it by the only one, or by their shares of
+// its turns.
+func useOf(g *messages.GpuStatus, utilization float64) map[string]float64 {
+	replicas := g.GetBudget().GetReplicas()
+	if utilization < 0 {
+		return nil
+	}
+	if len(replicas) == 1 {
+		return map[string]float64{replicas[0]: utilization}
+	}
+	use := make(map[string]float64)
+	for _, t := range g.GetTurns() {
+		use[t.GetReplica()] = utilization * t.GetShare()
+	}
+	return use
+}
+
+// modelsWith returns the deployments whose weights have a revision, and the one that loaded them.
+func modelsWith(model, revision string, names map[string][]string) []string {
+	all := slices.Clone(names[revision])
+	if model != "" && !slices.Contains(all, model) {
+		all = append(all, model)
+	}
+	return all
+}
+
+// modelsOf returns the models whose weights have an image.
+func modelsOf(images []*messages.HostImage, names map[string][]string) (all []string) {
+	for _, i := range images {
+		if i.GetRevisionDigest() != "" { // it is complete
+			all = append(all, modelsWith(i.GetModel(), i.GetRevisionDigest(), names)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// islandsOf returns the island of each device, by UUID: the least UUID of those that links connect.
+func islandsOf(gpus []*messages.GpuStatus) map[string]string {
+	island := make(map[string]string)
+	linked := false
+	for _, g := range gpus {
+		if g != nil {
+			island[g.GetUuid()] = g.GetUuid()
+		}
+	}
+	for range gpus { // each pass joins at least one more device
+		for _, g := range gpus {
+			for _, n := range g.GetFacts().GetNear() {
+				other, known := island[n.GetUuid()]
+				if n.GetNvlinks() == 0 || !known {
+					continue
+				}
+				linked = true
+				least := min(cmp.Or(other, n.GetUuid()), island[g.GetUuid()])
+				island[g.GetUuid()], island[n.GetUuid()] = least, least
+			}
+		}
+	}
+	if !linked { // no pair is closer than another
+		return nil
+	}
+	return island
+}
