@@ -72,7 +72,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	*m = schedule.Model{
 		Name: spec.GetName(), Priority: priorityOf(spec.GetPriority()), SLO: sloOf(spec), Min: least, Max: most,
 		Replicas: int(spec.Wanted()), Engine: engineOf(spec.GetEngine().GetKind()),
-		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(),
+		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), Files: spec.GetRevisionDigest(),
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
 	}
 	if m.IdleAfter == 0 {
