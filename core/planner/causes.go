@@ -25,13 +25,16 @@ type seen struct {
 	took   time.Duration
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
-	nodes  map[string]string
+	// progress is how far the replicas have come that were reported.
+	progress map[string]schedule.Progress
+	nodes    map[string]string
 }
 
 type seenModel struct {
 	revision               uint64
 	sized, reports         bool
 	waits, spikes, deleted bool
+	reported               []string // replicas
 }
 
 // stored notes a revision that this planner has stored.
@@ -54,15 +57,18 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		progress: make(map[string]schedule.Progress), nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		s.models[d.Model.Name] = m.seenOf(d)
+		model := m.seenOf(d)
 		for _, p := range d.Reports {
+			model.reported = append(model.reported, p.Name)
+			s.progress[p.Name] = p.Progress
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
 		}
+		s.models[d.Model.Name] = model
 	}
 	for _, n := range r.seen.Nodes {
 		s.nodes[n.Name] = n.text()
@@ -142,9 +148,23 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 	case now.spikes && !before.spikes:
 		return "a spike"
 	}
+	gone := make(map[string]bool)
+	for _, name := range before.reported {
+		gone[name] = now.reports
+	}
 	for _, r := range d.Reports {
-		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
+		delete(gone, r.Name)
+		_, assigned := d.assignment(r.Name)
+		switch {
+		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
+		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
+			return r.Name + " serves"
+		}
+	}
+	for _, name := range before.reported {
+		if gone[name] {
+			return name + " has left"
 		}
 	}
 	for _, a := range d.Assigned {

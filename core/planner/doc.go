@@ -48,6 +48,7 @@
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
+//   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
 //   - requests wait for a model without a replica, and then again every second;
