@@ -224,6 +224,28 @@ func TestWakesAndRefuses(t *testing.T) {
 	})
 }
 
+// TestPlansSoonAfterChange checks that a change that the router reports is planned within 200 ms, and that many
+// reports lead to no more than ten observations a second.
+func TestPlansSoonAfterChange(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("n", 0, 1, nil)
+		s.play()
+		s.after(20*time.Second, "n: 0 [] of term 7")
+		s.set(func() { s.wakes["n"] = 3 })
+		s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+		s.after(200*time.Millisecond, "n: 1 [n-0] of term 7")
+		s.after(20 * time.Second)
+		seen := len(testkit.Got[*messages.GetClusterView](s.router))
+		for range 100 {
+			s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+			s.after(10 * time.Millisecond)
+		}
+		if n := len(testkit.Got[*messages.GetClusterView](s.router)) - seen; n < 9 || n > 11 {
+			t.Errorf("%d observations in a second", n)
+		}
+	})
+}
+
 // TestOnlyLeaderStores checks that a planner without the lease stores nothing and says who leads.
 func TestOnlyLeaderStores(t *testing.T) {
 	run(t, func(s *stage) {

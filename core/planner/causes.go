@@ -12,6 +12,8 @@ import (
 const (
 	// livelyFor is how long observations follow each other quickly after a change.
 	livelyFor = 5 * time.Second
+	// changedFor is how long they do after a change that was reported.
+	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
 	// behindFor is how long an observation that lacks this planner's own write is not used.
