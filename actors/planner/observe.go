@@ -74,6 +74,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 		Replicas: int(spec.Wanted()), Engine: engineOf(spec.GetEngine().GetKind()),
 		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(),
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
+		WakeWait: time.Duration(spec.GetWakeWait()) * time.Second,
 	}
 	if m.IdleAfter == 0 {
 		m.IdleAfter = math.MaxInt64 // never
