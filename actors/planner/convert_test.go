@@ -68,8 +68,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}
+	preempted.WakeWait = new(uint32(60))
 	d := deploymentOf(preempted, 1, nil, now)
-	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 || d.Model.Sized {
+	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 ||
+		d.Model.WakeWait != time.Minute || d.Model.Sized {
 		t.Errorf("%+v", d)
 	}
 }

@@ -76,6 +76,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), Files: spec.GetRevisionDigest(),
 		Revision:  revisionOf(spec),
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
+		WakeWait: time.Duration(spec.GetWakeWait()) * time.Second,
 	}
 	if m.IdleAfter == 0 {
 		m.IdleAfter = math.MaxInt64 // never

@@ -109,7 +109,7 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()
 	for i := range o.Deployments {
-		if why := m.cause(&o.Deployments[i], there, since); why != "" {
+		if why := m.cause(&o.Deployments[i], there, now); why != "" {
 			all = append(all, o.Deployments[i].Model.Name+": "+why)
 		}
 	}
@@ -135,7 +135,7 @@ func (m *Machine) nodeCauses(o *Observation) (all []string) {
 }
 
 // cause returns why a deployment needs a plan; empty: it does not.
-func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duration) string {
+func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) string {
 	before, known := m.seen.models[d.Model.Name]
 	now := m.seenOf(d)
 	switch {
@@ -145,10 +145,12 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 		return "its memory is known"
 	case now.reports != before.reports:
 		return "it has reported, or does not any longer"
-	case now.waits && !before.waits, now.waits && since >= waitInterval:
+	case now.waits && !before.waits, now.waits && at.Sub(m.seen.at) >= waitInterval:
 		return "requests wait, and there is no replica"
 	case now.spikes && !before.spikes:
 		return "a spike"
+	case d.holdEnded(at) && !d.undecided():
+		return "its hold has ended: " + d.Model.HeldBy
 	}
 	gone := make(map[string]bool)
 	for _, name := range before.reported {
