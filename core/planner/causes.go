@@ -26,6 +26,7 @@ type seen struct {
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
 	nodes  map[string]string
+	pools  map[string]bool // replicas that took adapters
 }
 
 type seenModel struct {
@@ -54,7 +55,7 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		s.models[d.Model.Name] = m.seenOf(d)
@@ -62,6 +63,9 @@ func (m *Machine) see(now time.Time) {
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
+		}
+		for _, p := range d.Pools {
+			s.pools[p.Replica] = true
 		}
 	}
 	for _, n := range r.seen.Nodes {
@@ -145,6 +149,11 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 	for _, r := range d.Reports {
 		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
 			return r.Name + " has ended: " + r.Failure
+		}
+	}
+	for _, f := range d.fetches() {
+		if !m.seen.pools[f.Replica] {
+			return f.Replica + " serves, and lacks " + plural(len(f.Adapters), "popular adapter")
 		}
 	}
 	for _, a := range d.Assigned {

@@ -52,6 +52,7 @@
 //   - a node came, left, drains, or has other devices;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
+//   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - a backoff or the time for a start has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
@@ -64,6 +65,12 @@
 // one begins with a new observation; so does one that was not confirmed, which may still be applied. A
 // deployment that is stored with another number of replicas than with its last assignments was changed by an
 // operator: the number is a lower or upper limit for the next plan, and the policy goes on from there.
+//
+// # Adapters
+//
+// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
+// replica that lacks the same ones for a minute is told again.
 //
 // # Invariants
 //
