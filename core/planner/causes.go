@@ -194,7 +194,7 @@ func remaining(after []string, there map[string]bool) (all []string) {
 // behind reports whether an observation lacks a write of this planner.
 func (m *Machine) behind(o *Observation, now time.Time) bool {
 	for name, w := range m.written {
-		if d := o.find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
+		if d := o.Find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
 			return true
 		}
 	}

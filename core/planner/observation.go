@@ -62,8 +62,8 @@ type Device struct {
 	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
-// find returns the deployment of a name, or nil.
-func (o *Observation) find(name string) *Deployment {
+// Find returns the deployment of a name, or nil.
+func (o *Observation) Find(name string) *Deployment {
 	for i := range o.Deployments {
 		if o.Deployments[i].Model.Name == name {
 			return &o.Deployments[i]
