@@ -20,6 +20,13 @@ func (d *Deployment) onDeparted(all []Departed) {
 	}
 }
 
+// expectRoom makes requests wait for a node that joins, until the next plan.
+func (d *Deployment) expectRoom() {
+	if d.failure != nil && d.failure.unplaced {
+		d.failure.later = true
+	}
+}
+
 // awaits reports whether a node may soon offer room, because it is restarting or leaving.
 func (d *Deployment) awaits() bool {
 	for _, lastSeen := range d.departed {

@@ -77,13 +77,13 @@
 // number. Until it is planned, it keeps the replicas that are there, and starts no others.
 //
 // If replicas are missing for lack of room, the planner says so with PlacementRefused, which becomes the
-// failure of the deployment until the next one, for at most 30 s, or until a node joins. Another plan does
-// not clear a failure on a GPU; that happens when another replica begins to serve and no assignment has
-// failed, and when those that are wanted serve.
+// failure of the deployment until the next one, for at most 30 s. Another plan does not clear a failure on a
+// GPU; that happens when another replica begins to serve and no assignment has failed, and when those that
+// are wanted serve.
 //
 // A deployment that has failed and of which no replica serves refuses requests. Requests wait instead as long
-// as it may recover soon: the planner expects room, a replica starts or leaves, or a node is shutting down or
-// has been away for less than 30 s, which is enough for a restart.
+// as it may recover soon: the planner expects room, a node has joined since the last plan, a replica starts or
+// leaves, or a node is shutting down or has been away for less than 30 s, which is enough for a restart.
 //
 // # Deployment
 //

@@ -43,7 +43,7 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 		if n == nil {
 			n = &member{since: now}
 			d.nodes[m.Name] = n
-			d.forgetRefusal() // it may have room
+			d.expectRoom()
 		}
 		n.Member = m
 		d.queryNode(m.Name)
