@@ -171,6 +171,8 @@ func (p *player) report(replica string, args []string) {
 	switch r.Since = p.now; args[0] {
 	case "up":
 		r.Progress = schedule.Up
+	case "quarantined", "released":
+		r.Quarantined = args[0] == "quarantined"
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
