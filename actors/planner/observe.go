@@ -152,7 +152,7 @@ var progresses = map[messages.AssignmentProgress]schedule.Progress{
 
 // reportOf converts what a deployment reports of a replica.
 func reportOf(model string, r *messages.AssignmentStatus, status *messages.DeploymentStatus) core.Report {
-	report := core.Report{At: timeOf(r.GetAt()), Placed: schedule.Placed{
+	report := core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
 	}}

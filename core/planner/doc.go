@@ -51,6 +51,7 @@
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
+//   - a device with replicas is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;

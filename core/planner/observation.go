@@ -53,7 +53,8 @@ type Assignment struct {
 // Report is how far a replica has come.
 type Report struct {
 	schedule.Placed
-	At time.Time // of the assignment that the deployment knows; zero: none
+	At          time.Time // of the assignment that the deployment knows; zero: none
+	Quarantined bool      // a device of it is
 }
 
 // Device is a device as it reports itself.

@@ -190,6 +190,8 @@ func (p *player) report(replica string, args []string) {
 		}
 		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
 			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
+	case "quarantined", "released":
+		r.Quarantined = args[0] == "quarantined"
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
