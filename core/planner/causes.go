@@ -30,6 +30,7 @@ type seen struct {
 	// progress is how far the replicas have come that were reported.
 	progress map[string]schedule.Progress
 	nodes    map[string]string
+	pools    map[string]bool // replicas that took adapters
 }
 
 type seenModel struct {
@@ -59,7 +60,8 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		progress: make(map[string]schedule.Progress), nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		progress: make(map[string]schedule.Progress), nodes: make(map[string]string), pools: make(map[string]bool),
+		due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		model := m.seenOf(d)
@@ -71,6 +73,9 @@ func (m *Machine) see(now time.Time) {
 			}
 		}
 		s.models[d.Model.Name] = model
+		for _, p := range d.Pools {
+			s.pools[p.Replica] = true
+		}
 	}
 	for _, n := range r.seen.Nodes {
 		s.nodes[n.Name] = n.text()
@@ -171,6 +176,11 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 			return name + " has left"
 		}
 	}
+	for _, f := range d.fetches() {
+		if !m.seen.pools[f.Replica] {
+			return f.Replica + " serves, and lacks " + plural(len(f.Adapters), "popular adapter")
+		}
+	}
 	for _, a := range d.Assigned {
 		if len(a.After) > len(remaining(a.After, there)) {
 			return a.Replica + " has room"
@@ -209,7 +219,7 @@ func remaining(after []string, there map[string]bool) (all []string) {
 // behind reports whether an observation lacks a write of this planner.
 func (m *Machine) behind(o *Observation, now time.Time) bool {
 	for name, w := range m.written {
-		if d := o.find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
+		if d := o.Find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
 			return true
 		}
 	}

@@ -53,6 +53,7 @@
 //   - a node came, left, drains, or has other devices;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
+//   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
@@ -69,6 +70,12 @@
 // A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
 // preemptions that an operator has set. Until then they stay, also while the
 // planner is paused or the deployment does not report.
+//
+// # Adapters
+//
+// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
+// replica that lacks the same ones for a minute is told again.
 //
 // # Invariants
 //

@@ -93,6 +93,9 @@ type Planner struct {
 	Assign  func(ctx context.Context, a planner.Assigned) (revision uint64, err error)
 	Publish func(kind, subject, detail string)
 	OnPlan  func(r *plan.Record) // nil: nothing
+	// AdapterUses and Adapters are those of planner.Adapters.
+	AdapterUses func() []*messages.AdapterDemand
+	Adapters    func(model string) []*messages.AdapterSpec
 }
 
 // Props returns the props of the planner.
@@ -105,6 +108,8 @@ func (p Planner) Props(b *Base) *actor.Props {
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
+		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
+			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
 	})
 }
 
