@@ -209,6 +209,7 @@ func (w *world) apply(e Write) (Outcome, uint64) {
 	w.next++
 	w.changed = w.now
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.To, e.Replicas, true
+	d.Term = e.Term
 	w.observed[e.Name] = w.next
 	if lost {
 		return Unknown, 0
