@@ -16,15 +16,21 @@
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed). The P99
-//     counts once all replicas have served for a window of 60 s, since it remembers the time before;
+//     counts once all replicas have served for a window of 60 s, since it remembers the time before, and if
+//     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
-//     window, and there were at least 10 requests in it;
-//   - one more with little headroom: P99 × recent rate / rate is over 0.8 of the SLO, KV blocks are over
-//     0.9 full, sequences are on over 0.85 of the places, or they queue;
-//   - one fewer, after 60 s in which the remaining replicas would have carried the load: with the load that
-//     each of those would have, the P99 is at most 0.65 of the SLO, at most 0.6 of the places are in use, and
-//     the rate per replica is under 0.9 of any at which there was too little headroom before;
+//     window, there were at least 10 requests in it, and so many are no chance (5 standard deviations);
+//   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
+//     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
+//   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
+//     load, their predicted wait is at most 0.8; the excess of the P99 that they would have is at most 0.65;
+//     and the rate per replica is under 0.9 of any at which there was too little headroom before;
 //   - as many as have work for all of their places, if it is a batch model.
+//
+// The wait for a place is predicted by Erlang's formula for the average load of some minutes (predict.go).
+// Without a known load, a replica is added when sequences are on over 0.85 of the places, and removed when they
+// would be on at most 0.6 of the others. The excess of a P99 is what it is above the P99 with little load
+// (sequences on at most 0.3 of the places), which more replicas do not improve.
 //
 // What is unknown never takes a replica away. Known figures alone add one.
 //
@@ -58,7 +64,7 @@
 // (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there for
 // its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority the
 // model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago.
+// longest ago. Pinned and held replicas stay; what they keep away is refused, with their names.
 //
 // # Replacing replicas
 //

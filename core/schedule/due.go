@@ -1,11 +1,20 @@
 package schedule
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// spikeDeviations is by how many standard deviations the arrivals of the recent window must exceed those expected, so
+// that a spike is no chance: with fewer, Poisson arrivals have several a day.
+const spikeDeviations = 5
 
 // Spikes reports whether the rate of arrivals has risen at once, by the options.
 func (d Demand) Spikes(o Options) bool {
 	o = o.withDefaults()
-	return d.Rate > 0 && d.Recent > o.SpikeFactor*d.Rate && d.Recent*o.RecentWindow.Seconds() >= o.SpikeArrivals
+	arrivals, usual := d.Recent*o.RecentWindow.Seconds(), d.Rate*o.RecentWindow.Seconds()
+	return d.Rate > 0 && d.Recent > o.SpikeFactor*d.Rate && arrivals >= o.SpikeArrivals &&
+		arrivals >= usual+spikeDeviations*math.Sqrt(usual)
 }
 
 // Due returns the first time after that of the snapshot at which a backoff of its plan ends, a start of it

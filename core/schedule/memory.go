@@ -25,7 +25,10 @@ type ModelMemory struct {
 	// Queued is the highest rate of arrivals per replica while sequences queued, by the policy "threshold".
 	Queued  float64
 	Changed time.Time // when its number of replicas was last changed
-	NoMove  time.Time // no replica of it moves before
+	// MissedSince is since when the P99 of too few requests to be certain is over the SLO; zero: it is not.
+	MissedSince time.Time
+	Learned     Learned
+	NoMove      time.Time // no replica of it moves before
 	// Revision is that of the model.
 	Revision string
 }
@@ -60,7 +63,8 @@ func (m Memory) clone() Memory {
 func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
-		memory.Changed = past(now, memory.Changed)
+		memory.Changed, memory.MissedSince = past(now, memory.Changed), past(now, memory.MissedSince)
+		memory.Learned.At = past(now, memory.Learned.At)
 		if most := now.Add(o.MoveBackoff); memory.NoMove.After(most) {
 			memory.NoMove = most
 		}

@@ -92,5 +92,5 @@ func (v view) fixed() (Want, bool) {
 type static struct{}
 
 func (static) want(v view) Want {
-	return Want{v.Replicas, Missed, fmt.Sprintf("%d replicas by the deployment", v.Replicas)}
+	return Want{v.Replicas, Headroom, fmt.Sprintf("%d replicas by the deployment", v.Replicas)}
 }

@@ -10,6 +10,7 @@ import (
 type slo struct{}
 
 func (slo) want(v view) Want {
+	v.learn()
 	if w, ok := v.fixed(); ok {
 		return w
 	}
@@ -22,19 +23,20 @@ func (slo) want(v view) Want {
 	if n, why := v.tooFew(); n > v.have {
 		return Want{n, Missed, why}
 	}
-	if why := v.tight(); why != "" {
-		v.overloaded()
+	if why, measured := v.tight(); why != "" {
+		if measured {
+			v.overloaded()
+		}
 		return Want{max(v.have, v.up+1), Headroom, why}
 	}
 	v.carried()
 	return v.fewer()
 }
 
-// fill returns how many replicas can be busy with the sequences of a batch model.
+// fill returns how many replicas have sequences of a batch model for all of their places.
 func (v view) fill() Want {
 	if places := v.Demand.Places; places > 0 {
-		n := max(1, ceil(float64(v.Demand.sequences())/float64(places)))
-		if n > v.have {
+		if n := v.Demand.sequences() / places; n > v.have {
 			return Want{n, Fill, fmt.Sprintf("%d sequences, with %d places a replica", v.Demand.sequences(), places)}
 		}
 	}
@@ -49,8 +51,9 @@ func (v view) tooFew() (n int, why string) {
 	for _, t := range []struct {
 		name      string
 		p99, most time.Duration
-	}{{"TTFT", d.TTFT, v.SLO.TTFT}, {"TPOT", d.TPOT, v.SLO.TPOT}} {
-		if r := over(t.p99, t.most); r > ratio {
+		least     Average
+	}{{"TTFT", d.TTFT, v.SLO.TTFT, v.memory.Learned.TTFT}, {"TPOT", d.TPOT, v.SLO.TPOT, v.memory.Learned.TPOT}} {
+		if r := over(t.p99, t.most); r > ratio && excess(t.p99, t.most, t.least) > 1 {
 			ratio, what = r, fmt.Sprintf("P99 of %s is %s, and the SLO %s", t.name, t.p99, t.most)
 		}
 	}
@@ -65,40 +68,57 @@ func (v view) tooFew() (n int, why string) {
 		}
 	}
 	if spike && v.now.Sub(v.memory.Changed) >= o.Window {
-		return ceil(float64(v.up) * d.Recent / d.Rate),
+		return max(v.up+1, ceil(float64(v.up)*d.rising(o))),
 			fmt.Sprintf("a spike: %.3g requests/s after %.3g", d.Recent, d.Rate)
 	}
 	// The window must not reach back before the last replica served, or the same misses would be counted twice.
-	if ratio <= 1 || v.have > v.up || v.now.Sub(v.settled) < o.Window {
+	if certain := v.certain(ratio > 1); !certain || v.have > v.up || v.now.Sub(v.settled) < o.Window {
 		return 0, ""
 	}
 	v.overloaded()
 	return max(v.up+1, ceil(float64(v.up)*min(ratio, 2))), what
 }
 
-// tight returns why there is little headroom, or nothing.
-func (v view) tight() string {
+// certain reports whether a miss is no chance: sequences wait, or the P99 is one of at least 100 requests, or it has
+// been over the SLO for a second window.
+func (v view) certain(missed bool) bool {
+	d := v.Demand
+	if !missed {
+		v.memory.MissedSince = time.Time{}
+		return false
+	}
+	if v.memory.MissedSince.IsZero() {
+		v.memory.MissedSince = v.now
+	}
+	return d.Waiting+d.Pending > 0 || missShare*d.Rate*v.options.Window.Seconds() >= 1 ||
+		v.now.Sub(v.memory.MissedSince) >= v.options.Window
+}
+
+// tight returns why there is little headroom, or nothing, and whether that was measured or predicted.
+func (v view) tight() (why string, measured bool) {
 	d, o := v.Demand, v.options
-	if v.have > v.up {
-		return ""
+	if v.have > v.up || v.now.Sub(v.settled) < o.Window {
+		return "", false
 	}
-	rising := d.rising()
+	rising, l := d.rising(o), v.memory.Learned
 	places := float64(d.Places * v.up)
+	wait, predicted := v.wait(v.up, 1)
+	many := !predicted || missShare*d.Rate*o.Window.Seconds() >= 1
 	switch {
-	case v.now.Sub(v.settled) < o.Window:
-		return ""
 	case places > 0 && float64(d.Waiting) >= o.QueueAt*places:
-		return fmt.Sprintf("%d sequences wait for %.0f places", d.Waiting, places)
-	case places > 0 && float64(d.sequences()) >= o.UpAt*places:
-		return fmt.Sprintf("%d sequences on %.0f places", d.sequences(), places)
+		return fmt.Sprintf("%d sequences wait for %.0f places", d.Waiting, places), true
+	case !predicted && places > 0 && float64(d.sequences()) >= o.UpAt*places:
+		return fmt.Sprintf("%d sequences on %.0f places", d.sequences(), places), true
+	case predicted && wait > o.Headroom:
+		return fmt.Sprintf("the wait for a place would take %.0f%% of the TTFT", 100*wait), false
 	case d.KV > o.KVFull:
-		return fmt.Sprintf("%.0f%% of the KV blocks are in use", 100*d.KV)
-	case over(d.TTFT, v.SLO.TTFT)*rising > o.Headroom && d.Running > 0:
-		return fmt.Sprintf("P99 of TTFT is %s, and the SLO %s", d.TTFT, v.SLO.TTFT)
-	case over(d.TPOT, v.SLO.TPOT)*rising > o.Headroom && d.Running > 0:
-		return fmt.Sprintf("P99 of TPOT is %s, and the SLO %s", d.TPOT, v.SLO.TPOT)
+		return fmt.Sprintf("%.0f%% of the KV blocks are in use", 100*d.KV), true
+	case excess(d.TTFT, v.SLO.TTFT, l.TTFT)*rising > o.Headroom && d.Running > 0 && many:
+		return fmt.Sprintf("P99 of TTFT is %s, and the SLO %s", d.TTFT, v.SLO.TTFT), true
+	case excess(d.TPOT, v.SLO.TPOT, l.TPOT)*rising > o.Headroom && d.Running > 0 && many:
+		return fmt.Sprintf("P99 of TPOT is %s, and the SLO %s", d.TPOT, v.SLO.TPOT), true
 	}
-	return ""
+	return "", false
 }
 
 // overloadMargin is the share of the rate with too little headroom that replicas carry for sure.
@@ -107,19 +127,21 @@ const overloadMargin = 0.9
 // steady is the highest ratio of the recent rate to that of the window at which the rate does not rise.
 const steady = 1.1
 
-// rising returns by how much the load is expected to rise, since the rate of the window is an average.
-func (d Demand) rising() float64 {
-	if d.Rate > 0 && d.Recent > d.Rate {
-		return d.Recent / d.Rate
+// rising returns by how much the load is expected to rise, since the rate of the window is an average. Two standard
+// deviations of the few arrivals in the recent window may be chance.
+func (d Demand) rising(o Options) float64 {
+	if d.Rate <= 0 || d.Recent <= d.Rate {
+		return 1
 	}
-	return 1
+	arrivals := d.Recent * o.RecentWindow.Seconds()
+	return max(1, (arrivals-2*math.Sqrt(arrivals))/(d.Rate*o.RecentWindow.Seconds()))
 }
 
 // overloaded notes the rate at which the replicas have too little headroom. While the rate rises, that is only
 // a prediction.
 func (v view) overloaded() {
 	rate := max(v.Demand.Rate, v.Demand.Recent) / float64(v.up)
-	if v.Demand.rising() > steady {
+	if v.Demand.rising(v.options) > steady {
 		return
 	}
 	if rate > 0 && (v.memory.Overload == 0 || rate < v.memory.Overload) {
@@ -164,18 +186,25 @@ func (v view) fewer() Want {
 	return Want{v.have - 1, Headroom, fmt.Sprintf("%d replicas carry the load", v.up-1)}
 }
 
+// spare is the multiple of the average load that the replicas that stay must carry.
+const spare = 1.1
+
 // needed returns why a number of replicas is too few, or nothing. With unknown figures, it is.
 func (v view) needed(replicas int) string {
 	d, o := v.Demand, v.options
 	left := float64(replicas)
-	more := d.rising() * float64(v.up) / left // load of each of them, over the present one
-	rate := max(d.Rate, d.Recent)
+	more := d.rising(o) * float64(v.up) / left // load of each of them, over the present one
+	rate := d.Rate * d.rising(o)
+	l := v.memory.Learned
+	wait, predicted := v.wait(replicas, spare)
 	switch {
 	case d.Rate < 0:
 		return "the rate of requests is unknown"
 	case d.Places == 0 && d.Capacity == 0 && d.Utilization < 0:
 		return "what a replica can carry is unknown"
-	case d.Places > 0 && float64(d.sequences()) > o.DownAt*float64(d.Places)*left:
+	case predicted && wait > o.Headroom:
+		return fmt.Sprintf("requests would wait too long for the places of %.0f replicas", left)
+	case !predicted && d.Places > 0 && float64(d.sequences()) > o.DownAt*float64(d.Places)*left:
 		return fmt.Sprintf("%d sequences are too many for %.0f replicas", d.sequences(), left)
 	case d.Capacity > 0 && rate > o.Headroom*d.Capacity*left:
 		return fmt.Sprintf("%.3g requests/s are too many for %.0f replicas by the profile", rate, left)
@@ -183,9 +212,9 @@ func (v view) needed(replicas int) string {
 		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", rate, left)
 	case d.KV*more > o.KVFull*o.Headroom:
 		return "the KV blocks of the remaining replicas would be full"
-	case over(d.TTFT, v.SLO.TTFT)*more > o.DownHeadroom && d.Rate > 0:
+	case excess(d.TTFT, v.SLO.TTFT, l.TTFT)*l.TTFT.growth(more) > o.DownHeadroom && d.Rate > 0:
 		return "the P99 of TTFT would have little headroom"
-	case over(d.TPOT, v.SLO.TPOT)*more > o.DownHeadroom && d.Rate > 0:
+	case excess(d.TPOT, v.SLO.TPOT, l.TPOT)*l.TPOT.growth(more) > o.DownHeadroom && d.Rate > 0:
 		return "the P99 of TPOT would have little headroom"
 	case d.Places == 0 && d.Capacity == 0 && d.Utilization >= o.ParkBelow:
 		return fmt.Sprintf("%.0f%% of its devices are in use", 100*d.Utilization)
