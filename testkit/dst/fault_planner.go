@@ -107,6 +107,9 @@ func restores(f Fault) bool {
 
 // leadsPlanner returns the term in which the planner of a node leads; 0: it does not.
 func (n *Node) leadsPlanner() uint64 {
+	if n.members == nil { // it starts
+		return 0
+	}
 	if leader, term := n.plannerLeases().Holder(planner.Role); leader == n.cfg.Name {
 		return term
 	}
@@ -163,7 +166,7 @@ func (n *Node) askLater(request any) {
 func (c *cluster) loseLease(later func(func())) {
 	for _, n := range c.alive() {
 		term := n.leadsPlanner()
-		if term == 0 || n.members == nil {
+		if term == 0 {
 			continue
 		}
 		n.staleTerm.Store(term)
