@@ -56,7 +56,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	replicas, least, most := spec.Bounds()
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
-		Intended: int(spec.GetAssignments().GetWanted()), Reserved: spec.ParkedReplicas(),
+		Intended: int(spec.GetAssignments().GetWanted()), Term: spec.GetAssignments().GetTerm(),
+		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
 		d.Reserved = append(d.Reserved, p.GetReplica())

@@ -16,7 +16,8 @@ const (
 	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
-	// behindFor is how long an observation that lacks this planner's own write is not used.
+	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
+	// plans of a later term.
 	behindFor = 5 * time.Second
 )
 
@@ -228,4 +229,20 @@ func (m *Machine) behind(o *Observation, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// isDeposed reports whether another planner has stored plans in a later term, which this node has not learned
+// of yet. If it still leads after a while, the terms were set back, and it plans.
+func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
+	latest := uint64(0)
+	for i := range o.Deployments {
+		latest = max(latest, o.Deployments[i].Term)
+	}
+	if latest <= m.term {
+		return false
+	}
+	if latest > m.later {
+		m.later, m.deposed = latest, now
+	}
+	return now.Sub(m.deposed) < behindFor
 }

@@ -24,6 +24,7 @@
 //	          observing     its term has ended           idle       forget all plans; deny questions
 //	          observing     no answer                    idle       end the round
 //	          observing     lacks own writes             idle       end the round
+//	          observing     a later term has planned     idle       end the round
 //	          observing     no plan is due or asked for  idle       end the round
 //	          observing                                  surveying  survey
 //	surveyed  surveying     of another round             same       ignore
@@ -58,7 +59,7 @@
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
-// for 5 s.
+// for 5 s, and neither is one with the plans of a later term: this node leads no longer, and learns of it soon.
 //
 // # What is stored
 //
