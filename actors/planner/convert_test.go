@@ -145,3 +145,29 @@ func TestAssignmentsSurvive(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestRevision checks that other settings or files make another revision, and other numbers of replicas do not.
+func TestRevision(t *testing.T) {
+	of := func(change func(s *messages.DeploymentSpec)) schedule.Model {
+		spec := &messages.DeploymentSpec{Name: "m", Path: "p", Deploy: 1, RevisionDigest: "r", KvBlocks: new(uint32(8))}
+		change(spec)
+		return deploymentOf(spec, 1, nil, now).Model
+	}
+	first := of(func(*messages.DeploymentSpec) {})
+	for name, c := range map[string]struct {
+		change func(s *messages.DeploymentSpec)
+		same   bool
+	}{
+		"blocks": {func(s *messages.DeploymentSpec) { s.KvBlocks = new(uint32(9)) }, false},
+		"deploy": {func(s *messages.DeploymentSpec) { s.Deploy++ }, false},
+		"engine": {func(s *messages.DeploymentSpec) { s.Engine = &messages.EngineSpec{Kind: "simulated"} }, false},
+		"plan": {func(s *messages.DeploymentSpec) {
+			s.Replicas, s.Assignments = new(uint32(3)), &messages.Assignments{Term: 2}
+		}, true},
+		"held": {func(s *messages.DeploymentSpec) { s.HeldBy = &messages.Hold{Who: "ops"} }, true},
+	} {
+		if m := of(c.change); (m.Revision == first.Revision) != c.same || m.Files != "r" {
+			t.Errorf("%s: %q after %q, files %q", name, m.Revision, first.Revision, m.Files)
+		}
+	}
+}

@@ -40,6 +40,9 @@ type stage struct {
 	group  *testkit.Peer
 	router *testkit.Peer
 	crash  *testkit.Crash
+
+	adapters planner.Adapters
+	replicas []*messages.ReplicaStatus
 }
 
 func (s *stage) set(change func()) { s.mu.Lock(); change(); s.mu.Unlock() }
@@ -58,7 +61,7 @@ func (s *stage) deploy(name string, least, most uint32, change func(*messages.De
 func (s *stage) view(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &messages.ClusterView{}
+	v := &messages.ClusterView{Replicas: s.replicas}
 	for _, d := range s.specs {
 		name := d.GetSpec().GetName()
 		status := &messages.DeploymentStatus{Spec: d.GetSpec(), Revision: d.GetRevision(), Node: "a",
@@ -150,6 +153,7 @@ func (s *stage) play() {
 		GPU:         func(_ *messages.Member, gpu string) *actor.PID { return gpus[gpu].PID },
 		HostCache:   func(*messages.Member) *actor.PID { return cache.PID },
 		Deployments: func(*messages.Member) *actor.PID { return s.group.PID },
+		Adapters:    s.adapters,
 		Publish:     func(kind, _, _ string) { s.set(func() { s.events = append(s.events, kind) }) },
 	}), s.crash.Middleware)
 }
@@ -227,6 +231,28 @@ func TestWakesAndRefuses(t *testing.T) {
 	})
 }
 
+// TestPlansSoonAfterChange checks that a change that the router reports is planned within 200 ms, and that many
+// reports lead to no more than ten observations a second.
+func TestPlansSoonAfterChange(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("n", 0, 1, nil)
+		s.play()
+		s.after(20*time.Second, "n: 0 [] of term 7")
+		s.set(func() { s.wakes["n"] = 3 })
+		s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+		s.after(200*time.Millisecond, "n: 1 [n-0] of term 7")
+		s.after(20 * time.Second)
+		seen := len(testkit.Got[*messages.GetClusterView](s.router))
+		for range 100 {
+			s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+			s.after(10 * time.Millisecond)
+		}
+		if n := len(testkit.Got[*messages.GetClusterView](s.router)) - seen; n < 9 || n > 11 {
+			t.Errorf("%d observations in a second", n)
+		}
+	})
+}
+
 // TestOnlyLeaderStores checks that a planner without the lease stores nothing and says who leads.
 func TestOnlyLeaderStores(t *testing.T) {
 	run(t, func(s *stage) {
@@ -295,7 +321,7 @@ func TestPausesAndExplains(t *testing.T) {
 		s.set(func() { s.paused = false })
 		s.after(3*time.Second, "m: 1 [m-0] of term 7")
 		h := s.ask(&messages.GetPlanHistory{}).(*messages.PlanHistory)
-		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 4 || h.GetPlans()[0].GetOutcome() != "stored" {
+		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 5 || h.GetPlans()[0].GetOutcome() != "stored" {
 			t.Errorf("%v", h)
 		}
 		if r := s.ask(&messages.GetPlan{Number: 1}).(*messages.PlanReport); r.GetWrites()[0].GetOutcome() != "stored" {

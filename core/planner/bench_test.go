@@ -33,7 +33,7 @@ func BenchmarkRound(b *testing.B) {
 			for m.State() == Storing {
 				w := effects[len(effects)-1].(Store).Write
 				writes++
-				d := o.find(w.Name)
+				d := o.Find(w.Name)
 				d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = 2, w.To, w.To, w.Replicas, true
 				effects = m.Stored(round, Done, 2, "", at)
 			}

@@ -48,10 +48,12 @@
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
+//   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
+//   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
@@ -72,6 +74,12 @@
 // A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
 // preemptions that an operator has set. Until then they stay, also while the
 // planner is paused or the deployment does not report.
+//
+// # Adapters
+//
+// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
+// replica that lacks the same ones for a minute is told again.
 //
 // # Invariants
 //

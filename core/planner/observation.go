@@ -13,7 +13,7 @@ type Observation struct {
 	Nodes       []Node       // live ones, by name
 	Away        []schedule.Away
 
-	byName map[string]int // indices of Deployments, filled by find
+	byName map[string]int // indices of Deployments, filled by Find
 }
 
 // Node is a live node.
@@ -30,15 +30,17 @@ type Deployment struct {
 	// HeldTill, if that is set.
 	// Demand.Last is set by the Machine.
 	Model    schedule.Model
-	Revision uint64       // of the stored value; 0: it was deleted
-	Replicas int          // stored number, without those that an operator took away
-	Planned  bool         // a planner has stored assignments
-	Assigned []Assignment // as stored, by replica
-	Intended int          // Replicas when they were stored
-	Leader   string       // node that leads the deployment; empty: none reports
-	Reports  []Report     // replicas that are assigned, or there, by name
-	Reserved []string     // names that an operator has taken away
-	Active   bool         // there are requests now
+	Revision uint64                 // of the stored value; 0: it was deleted
+	Replicas int                    // stored number, without those that an operator took away
+	Planned  bool                   // a planner has stored assignments
+	Assigned []Assignment           // as stored, by replica
+	Intended int                    // Replicas when they were stored
+	Leader   string                 // node that leads the deployment; empty: none reports
+	Reports  []Report               // replicas that are assigned, or there, by name
+	Reserved []string               // names that an operator has taken away
+	Active   bool                   // there are requests now
+	Adapters []schedule.Adapter     // those that were requested lately, in the whole cluster
+	Pools    []schedule.AdapterPool // of the replicas that serve and take adapters
 }
 
 // Assignment is a replica with its devices, as it is stored.
@@ -63,8 +65,8 @@ type Device struct {
 	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
-// find returns the deployment of a name, or nil.
-func (o *Observation) find(name string) *Deployment {
+// Find returns the deployment of a name, or nil.
+func (o *Observation) Find(name string) *Deployment {
 	if o.byName == nil {
 		o.byName = make(map[string]int, len(o.Deployments))
 		for i := range o.Deployments {

@@ -23,8 +23,10 @@ import (
 //	delete NAME
 //	other NAME                    another writer changes the deployment
 //	work NAME N                   requests wait for the model
+//	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up, REPLICA gone, REPLICA failed REASON
 //	                              what the deployment reports
+//	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
 //	lose                          lose that answer
@@ -79,6 +81,13 @@ func (p *player) event(name string, args []string) {
 	case "other":
 		p.next++
 		p.find(args[0]).Revision = p.next
+	case "adapters":
+		d := p.find(args[0])
+		d.Adapters = nil
+		for _, word := range args[1:] {
+			key, uses, _ := strings.Cut(word, "=")
+			d.Adapters = append(d.Adapters, schedule.Adapter{Key: key, Pages: 2, Uses: float64(p.number(uses))})
+		}
 	case "work":
 		p.find(args[0]).Model.Demand.Pending = p.number(args[1])
 	case "tick":
@@ -173,6 +182,14 @@ func (p *player) report(replica string, args []string) {
 	switch r.Since = p.now; args[0] {
 	case "up":
 		r.Progress = schedule.Up
+	case "takes":
+		r.Progress = schedule.Up
+		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
+		for _, key := range args[2:] {
+			pool.Held = append(pool.Held, schedule.HeldAdapter{Key: key})
+		}
+		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
+			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
@@ -274,6 +291,8 @@ func (p *player) text(effect Effect) string {
 		}
 		return fmt.Sprintf("refuse %s (revision %d): %d missing, later: %v", e.Name, e.Revision, e.Unmet.Missing,
 			e.Unmet.Later)
+	case Prefetch:
+		return fmt.Sprintf("prefetch %s %v", e.Replica, e.Adapters)
 	case Ended:
 		return "ended: " + e.Record.Outcome
 	case Answer:

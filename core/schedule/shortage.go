@@ -75,7 +75,7 @@ func (w *world) shortage(m *model) *Shortage {
 // evictable returns the bytes of the weights on a device that no replica uses, and that a replica of the
 // model would not use either.
 func (d *device) evictable(m *model) int64 {
-	if d.near[m.Name] == OnDevice && d.siblings(m) == 0 {
+	if d.near[m.Name] == OnDevice && !d.loaded(m, here) {
 		return max(0, d.Unused-m.Weights)
 	}
 	return d.Unused
@@ -114,8 +114,9 @@ func (d *device) holders(but *model) (all []Holder) {
 			i, all = len(all), append(all, Holder{Model: r.Placed.Model})
 		}
 		h := &all[i]
-		if shares && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
-			return o.model == r.model && !o.leaves && o.Weights == 0 && slices.Contains(h.Replicas, o.Name)
+		if shares && !but.sharesWith(r.model) && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
+			return o.model != nil && o.model.sharesWith(r.model) && !o.leaves && o.Weights == 0 &&
+				(o.model != r.model || slices.Contains(h.Replicas, o.Name))
 		}) {
 			need.Fixed += r.model.Weights
 		}
