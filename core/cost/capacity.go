@@ -9,6 +9,7 @@ import (
 type Load struct {
 	Prompt, Output float64       // mean numbers of tokens; at least 1
 	LongPrompt     float64       // P99
+	Cached         float64       // share of the prompts' tokens that is found in the KV cache
 	TTFT, TPOT     time.Duration // P99 within which requests are to be served; 0: not required
 	Places         int           // sequences at once
 	StepTokens     int           // prompt tokens of a step, at most
@@ -25,7 +26,7 @@ const (
 // devices alone; see the package comment. It is 0 if the replica misses the SLO at any rate, or if a figure
 // is impossible.
 func (s Steps) Capacity(l Load) float64 {
-	if !(l.Prompt >= 1 && l.Output >= 1) || l.Places < 1 || l.StepTokens < 1 {
+	if !(l.Prompt >= 1 && l.Output >= 1 && l.Cached >= 0 && l.Cached <= 1) || l.Places < 1 || l.StepTokens < 1 {
 		return 0
 	}
 	l.LongPrompt = max(l.LongPrompt, l.Prompt)
@@ -57,13 +58,16 @@ func (s Steps) mean(l Load, running float64) float64 {
 
 // of returns the microseconds of a step with sequences that decode, and some whole prompts.
 func (s Steps) of(l Load, running, prompts float64) float64 {
-	compute := float64(prompts*s.prompt(l.Prompt)) + float64(running*s.DecodeSequenceUS)
+	compute := float64(prompts*s.prompt(l.computed())) + float64(running*s.DecodeSequenceUS)
 	memory := s.WeightsUS + float64(running*(l.Prompt+l.Output/2))*s.ContextTokenUS
 	if s.Form == Max {
 		return s.FixedUS + max(compute, memory)
 	}
 	return s.FixedUS + compute + memory
 }
+
+// computed returns the tokens of a prompt that are not found in the KV cache.
+func (l Load) computed() float64 { return l.Prompt * (1 - l.Cached) }
 
 // prompt returns the microseconds of arithmetic for a prompt.
 func (s Steps) prompt(tokens float64) float64 {
@@ -85,7 +89,7 @@ func (s Steps) meets(l Load, running float64) bool {
 // queue returns the P99 of the microseconds for which a prompt waits for other prompts: the wait in an M/D/1
 // queue, whose tail is about exponential.
 func (s Steps) queue(l Load, running float64) float64 {
-	each := s.prompt(l.Prompt)
+	each := s.prompt(l.computed())
 	busy := s.rate(l, running) * each / 1e6
 	switch {
 	case busy >= 1:

@@ -35,6 +35,8 @@ func TestCapacity(t *testing.T) {
 		"TTFT is missed alone": {chatLoad(func(l *Load) { l.TTFT = 20 * time.Millisecond }), 0},
 		"no output":            {chatLoad(func(l *Load) { l.Output = 0 }), 0},
 		"no places":            {chatLoad(func(l *Load) { l.Places = 0 }), 0},
+		// The step is bound by memory, with or without prompts.
+		"cached prefixes": {chatLoad(func(l *Load) { l.Cached = 1 }), 47.8 / 200 / 5.86e-3},
 		"unknown prompts":      {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
 	} {
 		if got := chat.Capacity(test.load); math.Abs(got-test.want) > 0.02*test.want {
@@ -56,7 +58,7 @@ func TestCapacityIsMonotone(t *testing.T) {
 			StepTokens: int(number("step", 1, 8000)), KVTokens: number("KV", 0, 500_000)}
 		rate := s.Capacity(l)
 		easier := l
-		switch rapid.IntRange(0, 3).Draw(t, "what") {
+		switch rapid.IntRange(0, 4).Draw(t, "what") {
 		case 0:
 			easier.Places++
 		case 1:
@@ -65,6 +67,8 @@ func TestCapacityIsMonotone(t *testing.T) {
 			easier.TTFT *= 2
 		case 3:
 			easier.TPOT *= 2
+		case 4:
+			easier.Cached = 0.5
 		}
 		if more := s.Capacity(easier); more < rate*(1-1e-9) || math.IsNaN(rate) || math.IsInf(rate, 0) || rate < 0 {
 			t.Fatalf("%v requests/s, and %v with %+v", rate, more, easier)

@@ -70,6 +70,6 @@
 //	T(n99) + steps of the prompt + wait for other prompts ≤ TTFT
 //
 // The P99 of sequences that arrive at random is n99 = n + 2.33·√n. The prompt is a long one (P99), in steps
-// of at most StepTokens beside n99 sequences. The wait is the P99 in an M/D/1 queue of prompts. Cached
-// prefixes and other models on the device are not in it.
+// of at most StepTokens beside n99 sequences; nothing of it is cached. The wait is the P99 in an M/D/1 queue
+// of prompts. Other models on the device are not in it.
 package cost
