@@ -72,6 +72,7 @@ type leading struct {
 	written map[string]written   // by model, not observed yet
 	told    map[string]bool      // by model: whether it was last told of a refusal
 	silent  map[string]time.Time // since when devices have not answered
+	fetched map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
 // written is a write that has not been observed yet.
@@ -96,6 +97,7 @@ type round struct {
 	models   map[string]schedule.Model // as planned
 	writes   []Write                   // not begun
 	revision map[string]uint64         // by model, after the writes of this round
+	fetches  []Prefetch                // adapters to be fetched ahead
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -123,6 +125,14 @@ func (m *Machine) State() State { return m.state }
 // Soon reports whether the next tick must come early: in 100 ms instead of a second.
 func (m *Machine) Soon(now time.Time) bool {
 	return m.term != 0 && (len(m.asks) > 0 || m.again != "" || now.Before(m.lively))
+}
+
+// Changed reports that the cluster may have changed in a way that calls for a plan. It makes the next ticks come
+// early, since another round may be under way and does not see the change.
+func (m *Machine) Changed(now time.Time) {
+	if soon := now.Add(changedFor); m.term != 0 && soon.After(m.lively) {
+		m.lively = soon
+	}
 }
 
 // Tick must be called every second, and earlier while Soon.
@@ -190,7 +200,7 @@ func (m *Machine) observe(e event) {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
 			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
-			again: fmt.Sprintf("this node leads in term %d", e.Term),
+			fetched: make(map[string]fetched), again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
 	m.expire(e.Time)
@@ -244,6 +254,7 @@ func (m *Machine) take(result *Result, at At) {
 	r := &m.round
 	r.record.Plan, r.record.Verdicts = result.Plan, result.Verdicts
 	m.steps(at.Time)
+	m.prefetch(at.Time)
 	r.dry = r.dry || at.Paused
 	switch {
 	case at.Paused:
@@ -327,6 +338,7 @@ func (m *Machine) finish(e event) {
 	r := m.round.record
 	if !m.round.dry {
 		m.refuse()
+		m.fetch(e.Time)
 		if r.Changed() {
 			m.counts.Changed++
 			m.lively = e.Time.Add(livelyFor)
