@@ -165,7 +165,7 @@ func (w *world) add(m *model, phase int) bool {
 	on, why := w.group(q, here)
 	if on == nil {
 		room, ok := w.displace(q)
-		if !ok {
+		if !ok || w.cheaperSoon(q, room) {
 			m.refused = true
 			w.refuse(q, missing)
 			return false
