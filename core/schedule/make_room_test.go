@@ -37,11 +37,13 @@ func TestMakeRoom(t *testing.T) {
 		devices []tenants
 		want    string
 	}{
-		"the smallest that suffices":       {30, []tenants{deviceWith("a", 10, 50, 40)}, "a: a2"},
-		"two, without a needless one":      {60, []tenants{deviceWith("a", 5, 30, 35, 30)}, "a: a2 a3"},
-		"the device with the fewest bytes": {50, []tenants{deviceWith("a", 80), deviceWith("b", 60), deviceWith("c", 70)}, "b: b0"},
-		"larger than a device":             {101, []tenants{deviceWith("a", 50)}, ": "},
-		"no other model":                   {10, []tenants{deviceWith("a")}, ": "},
+		"the smallest that suffices":  {30, []tenants{deviceWith("a", 10, 50, 40)}, "a: a2"},
+		"two, without a needless one": {60, []tenants{deviceWith("a", 5, 30, 35, 30)}, "a: a2 a3"},
+		"the device with the fewest bytes": {
+			50, []tenants{deviceWith("a", 80), deviceWith("b", 60), deviceWith("c", 70)}, "b: b0",
+		},
+		"larger than a device": {101, []tenants{deviceWith("a", 50)}, ": "},
+		"no other model":       {10, []tenants{deviceWith("a")}, ": "},
 	} {
 		at, leave := makeRoom(hbm.Need{Fixed: tc.need}, tc.devices)
 		if got := at + ": " + models(leave); got != tc.want {
