@@ -29,6 +29,8 @@ type ReplicaProgress struct {
 	Failure  string    // why its assignment failed; empty: it did not
 	Outdated bool      // it has other settings or other files than the spec
 	At       time.Time // of its assignment; zero: it has none
+	// Quarantined means that its GPU is.
+	Quarantined bool
 }
 
 // progress returns the progress of all replicas that are assigned or there, by name.
@@ -49,6 +51,8 @@ func (d *Deployment) progress() (all []ReplicaProgress) {
 func (d *Deployment) progressOf(name string) ReplicaProgress {
 	a := d.spec.Assigned[name]
 	p := ReplicaProgress{Replica: name, Node: a.Node, GPUs: a.GPUs, At: a.At}
+	at, single := a.location()
+	p.Quarantined = single && d.quarantined[at]
 	if last, failed := d.attempts[name]; failed {
 		p.Failure, p.Since = last.why, last.when
 	}
@@ -61,7 +65,8 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 		}
 		return p
 	}
-	if at, single := a.location(); !single || at != r.spec.At { // it has no assignment, or one to another GPU
+	p.Quarantined = d.quarantined[r.spec.At]
+	if !single || at != r.spec.At { // it has no assignment, or one to another GPU
 		p.At, p.Failure = time.Time{}, ""
 	}
 	p.Node, p.GPUs = r.spec.At.Node, []string{r.spec.At.GPU}

@@ -368,6 +368,9 @@ func planOf(all []ReplicaProgress) (text string) {
 		if p.Outdated {
 			text += ", " + p.Replica + " is outdated"
 		}
+		if p.Quarantined {
+			text += ", the device of " + p.Replica + " is quarantined"
+		}
 		if p.Failure != "" {
 			text += fmt.Sprintf(", %s failed (%s)", p.Replica, p.Failure)
 		}

@@ -34,6 +34,7 @@ func assignmentStatus(p core.ReplicaProgress) *messages.AssignmentStatus {
 	s := &messages.AssignmentStatus{
 		Replica: p.Replica, Node: p.Node, Gpus: p.GPUs, Progress: progresses[p.Progress],
 		Since: timestamppb.New(p.Since), Failure: p.Failure, Outdated: p.Outdated,
+		Quarantined: p.Quarantined,
 	}
 	if !p.At.IsZero() {
 		s.At = timestamppb.New(p.At)
