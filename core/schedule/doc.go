@@ -137,12 +137,7 @@
 //   - steps: a step of demand is followed with at most one reversal, to a number that meets the SLO
 //   - monotone: one device more does not cost a model of the highest priority a replica
 //
-// # One deployment
+// # Revisions
 //
-// Until deployments converge to assignments, they use these functions instead:
-//
-//   - Place chooses a GPU for one replica. Rebalance moves one replica to a better GPU.
-//   - NextChange compares the replicas of a deployment with its spec and returns one change.
-//   - Scaler raises and lowers the number of replicas with the load.
-//   - Judge compares the files that a replica loaded with those of its revision.
+// Judge compares the files that a replica loaded with those of its deployment's revision.
 package schedule
