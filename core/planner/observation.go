@@ -32,7 +32,7 @@ type Deployment struct {
 	Replicas int                    // stored number, without those that an operator took away
 	Planned  bool                   // a planner has stored assignments
 	Assigned []Assignment           // as stored, by replica
-	Intended int                    // Replicas when they were stored
+	Intended int                    // Write.Intended of when they were stored
 	Leader   string                 // node that leads the deployment; empty: none reports
 	Reports  []Report               // replicas that are assigned, or there, by name
 	Reserved []string               // names that an operator has taken away
