@@ -35,7 +35,7 @@ type Deployment struct {
 	Planned  bool                   // a planner has stored assignments
 	Assigned []Assignment           // as stored, by replica
 	Term     uint64                 // of the planner that stored them
-	Intended int                    // Replicas when they were stored
+	Intended int                    // Write.Intended of when they were stored
 	Leader   string                 // node that leads the deployment; empty: none reports
 	Reports  []Report               // replicas that are assigned, or there, by name
 	Reserved []string               // names that an operator has taken away

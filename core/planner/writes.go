@@ -93,6 +93,7 @@ func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (
 func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
 		Replicas: to}
+	w.Intended = m.intended(d, w.To)
 	if d.holdEnded(m.round.record.Snapshot.At) {
 		w.Released = d.Model.HeldBy
 	}
@@ -106,7 +107,7 @@ func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 			w.Changes = append(w.Changes, Change{a.Replica, true, m.round.index.departure(a.Replica)})
 		}
 	}
-	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
+	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && w.Intended == d.Intended &&
 		slices.EqualFunc(d.Assigned, to, func(a, b Assignment) bool {
 			return a.Replica == b.Replica && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.After, b.After)
 		})
@@ -127,6 +128,19 @@ func (m *Machine) number(d *Deployment, have int) int {
 		have = min(have, want)
 	}
 	return max(have, model.Min)
+}
+
+// intended returns the number of replicas to store with the assignments. What an operator has taken away does not
+// count, so that it comes back when the hold ends: the stored number is then another one.
+func (m *Machine) intended(d *Deployment, to int) int {
+	switch model := m.round.models[d.Model.Name]; {
+	case model.HeldBy == "":
+		return to
+	case d.Model.HeldBy == "": // it does not report
+		return d.Intended
+	default:
+		return min(to, d.Model.Replicas)
+	}
 }
 
 func plural(n int, of string) string {
