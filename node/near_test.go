@@ -23,8 +23,9 @@ func TestPlacedNearWeights(t *testing.T) {
 	answer[messages.ParkModelResponse](t, conn, "troupe.v1.models.park", `{"name": "kjv"}`)
 	waitFor(t, "the model to be parked", func() bool {
 		all := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", `{}`).GetNodes()
-		b := all[len(all)-1]
-		return modelOf(t, conn).GetState() == messages.DeploymentState_DEPLOYMENT_STATE_PARKED &&
+		b, m := all[len(all)-1], modelOf(t, conn)
+		return m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_PARKED &&
+			len(m.GetSpec().GetAssignments().GetReplicas()) == 0 && // a plan without it was made
 			len(b.GetHostCache().GetImages()) == 1 &&
 			!slices.ContainsFunc(b.GetGpus(), func(g *messages.GpuStatus) bool { return len(g.GetWeights()) > 0 })
 	})
