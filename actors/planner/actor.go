@@ -41,7 +41,9 @@ type Config struct {
 	Publish func(kind, subject, detail string) // it must not block
 	OnPlan  func(r *core.Record)               // called after each plan; nil: nothing
 	Options schedule.Options
-	Log     zerolog.Logger
+	// Adapters are fetched ahead by replicas; without them, replicas load them with the first request.
+	Adapters Adapters
+	Log      zerolog.Logger
 }
 
 // Props returns the props of a planner.
@@ -50,7 +52,7 @@ func Props(cfg Config) *actor.Props {
 	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &planner{Config: cfg, incarnation: incarnation, machine: core.New(cfg.Options),
-			asked: make(map[string]asked)}
+			asked: make(map[string]asked), uses: make(map[string]used)}
 	})
 }
 
@@ -67,10 +69,16 @@ type planner struct {
 	machine     *core.Machine
 	asked       map[string]asked // by request
 	asks        uint64
+	ticks       uint64                        // number of the next tick
+	next        time.Time                     // of the next tick
+	last        time.Time                     // of the last one
+	usesAt      time.Time                     // last report of this node
+	uses        map[string]used               // of adapters, by node
+	pools       map[string]*messages.ActorRef // replicas that take adapters, by the last observation
 }
 
-// tick is a message to self.
-type tick struct{ incarnation uint64 }
+// tick is a message to self. Only the one with the latest number counts.
+type tick struct{ incarnation, number uint64 }
 
 func (p *planner) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -80,6 +88,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
+	case *messages.ClusterChanged:
+		p.onClusterChanged(ctx)
 	case *acquired:
 		p.onAcquired(ctx, msg)
 	case *viewed:
@@ -90,6 +100,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.onMade(ctx, msg)
 	case *stored:
 		p.onStored(ctx, msg)
+	case *messages.AdaptersUsed:
+		p.onAdaptersUsed(ctx, msg)
 	case *messages.GetPlanner:
 		ctx.Respond(p.status(supervise.Now(ctx)))
 	case *messages.GetPlan:
@@ -105,19 +117,48 @@ func (p *planner) Receive(ctx actor.Context) {
 
 func (p *planner) onStarted(ctx actor.Context) {
 	p.lifetime, p.cancel = context.WithCancel(context.Background())
-	p.onTick(ctx, &tick{p.incarnation})
+	p.onTick(ctx, &tick{p.incarnation, p.ticks})
 }
 
 func (p *planner) onTick(ctx actor.Context, msg *tick) {
-	if msg.incarnation != p.incarnation {
+	if msg.incarnation != p.incarnation || msg.number != p.ticks {
 		return
 	}
+	p.reportUses(ctx)
 	p.perform(ctx, p.machine.Tick(p.at(ctx)))
+	now := supervise.Now(ctx)
 	interval := tickInterval
-	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(supervise.Now(ctx)) {
+	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(now) {
 		interval = soonInterval
 	}
-	supervise.After(ctx, interval, msg)
+	p.last = now
+	p.tickAt(ctx, now.Add(interval))
+}
+
+// tickAt makes the next tick come at a time, instead of when it was to come.
+func (p *planner) tickAt(ctx actor.Context, at time.Time) {
+	p.ticks++
+	p.next = at
+	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
+}
+
+// onClusterChanged makes the next tick come soon, but not sooner than soonInterval after the last one.
+func (p *planner) onClusterChanged(ctx actor.Context) {
+	now := supervise.Now(ctx)
+	if leader, _ := p.Leader(); leader != p.Node {
+		return
+	}
+	p.machine.Changed(now)
+	if at := p.last.Add(soonInterval); at.Before(p.next) {
+		p.tickAt(ctx, later(at, now))
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // at returns the present time, and what holds now.
@@ -145,6 +186,8 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 			p.store(ctx, e)
 		case core.Refuse:
 			p.refuse(ctx, e)
+		case core.Prefetch:
+			p.prefetch(ctx, e)
 		case core.Ended:
 			p.onEnded(e.Record)
 		case core.Answer:

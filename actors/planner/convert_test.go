@@ -68,8 +68,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}
+	preempted.WakeWait = new(uint32(60))
 	d := deploymentOf(preempted, 1, nil, now)
-	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 || d.Model.Sized {
+	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 ||
+		d.Model.WakeWait != time.Minute || d.Model.Sized {
 		t.Errorf("%+v", d)
 	}
 }
@@ -139,7 +141,7 @@ func TestAssignmentsSurvive(t *testing.T) {
 		{Replica: "m-1", Devices: []string{"b/gpu-0"}, Why: "v"}}}
 	spec := &messages.DeploymentSpec{Name: "m", Assignments: assignmentsOf(w)}
 	d := deploymentOf(spec, 1, nil, now)
-	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
+	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 || d.Term != w.Term {
 		t.Errorf("%+v", d)
 	}
 }

@@ -56,7 +56,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	replicas, least, most := spec.Bounds()
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
-		Intended: int(spec.GetAssignments().GetWanted()), Reserved: spec.ParkedReplicas(),
+		Intended: int(spec.GetAssignments().GetWanted()), Term: spec.GetAssignments().GetTerm(),
+		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
 		d.Reserved = append(d.Reserved, p.GetReplica())
@@ -76,6 +77,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), Files: spec.GetRevisionDigest(),
 		Revision:  revisionOf(spec),
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
+		WakeWait: time.Duration(spec.GetWakeWait()) * time.Second,
 	}
 	if m.IdleAfter == 0 {
 		m.IdleAfter = math.MaxInt64 // never

@@ -22,7 +22,7 @@ func (p Progress) String() string { return [...]string{"assigned", "starting", "
 // ReplicaProgress is the progress of a replica that is assigned, or there.
 type ReplicaProgress struct {
 	Replica  string
-	Node     string // empty: the deployment is choosing
+	Node     string
 	GPUs     []string
 	Progress Progress
 	Since    time.Time
@@ -69,17 +69,15 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 	if !single || at != r.spec.At { // it has no assignment, or one to another GPU
 		p.At, p.Failure = time.Time{}, ""
 	}
-	p.Node, p.GPUs = r.spec.At.Node, nil
-	if r.spec.At.GPU != "" {
-		p.GPUs = []string{r.spec.At.GPU}
-	}
-	p.Since, p.Outdated, p.Progress = r.progressed, !d.current(r), r.phase.progress()
+	p.Node, p.GPUs = r.spec.At.Node, []string{r.spec.At.GPU}
+	p.Since, p.Progress = r.progressed, r.phase.progress()
+	p.Outdated = d.state != Unknown && !d.current(r)
 	return p
 }
 
 func (p Phase) progress() Progress {
 	switch p {
-	case Absent, Placing:
+	case Absent:
 		return ProgressAssigned
 	case Starting, Loading:
 		return ProgressStarting

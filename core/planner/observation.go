@@ -24,18 +24,22 @@ type Node struct {
 
 // Deployment is a stored deployment, and what it reports.
 type Deployment struct {
-	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas.
+	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas, until
+	// HeldTill, if that is set.
 	// Demand.Last is set by the Machine.
 	Model    schedule.Model
-	Revision uint64       // of the stored value; 0: it was deleted
-	Replicas int          // stored number, without those that an operator took away
-	Planned  bool         // a planner has stored assignments
-	Assigned []Assignment // as stored, by replica
-	Intended int          // Replicas when they were stored
-	Leader   string       // node that leads the deployment; empty: none reports
-	Reports  []Report     // replicas that are assigned, or there, by name
-	Reserved []string     // names that an operator has taken away
-	Active   bool         // there are requests now
+	Revision uint64                 // of the stored value; 0: it was deleted
+	Replicas int                    // stored number, without those that an operator took away
+	Planned  bool                   // a planner has stored assignments
+	Assigned []Assignment           // as stored, by replica
+	Term     uint64                 // of the planner that stored them
+	Intended int                    // Replicas when they were stored
+	Leader   string                 // node that leads the deployment; empty: none reports
+	Reports  []Report               // replicas that are assigned, or there, by name
+	Reserved []string               // names that an operator has taken away
+	Active   bool                   // there are requests now
+	Adapters []schedule.Adapter     // those that were requested lately, in the whole cluster
+	Pools    []schedule.AdapterPool // of the replicas that serve and take adapters
 }
 
 // Assignment is a replica with its devices, as it is stored.
@@ -61,8 +65,8 @@ type Device struct {
 	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
-// find returns the deployment of a name, or nil.
-func (o *Observation) find(name string) *Deployment {
+// Find returns the deployment of a name, or nil.
+func (o *Observation) Find(name string) *Deployment {
 	for i := range o.Deployments {
 		if o.Deployments[i].Model.Name == name {
 			return &o.Deployments[i]
@@ -79,6 +83,19 @@ func (d *Deployment) assignment(replica string) (Assignment, bool) {
 		}
 	}
 	return Assignment{}, false
+}
+
+// holdEnded reports whether the time of a hold has passed, so that the hold is to be removed. It stays while the
+// deployment does not report, and is not changed.
+func (d *Deployment) holdEnded(now time.Time) bool {
+	m := &d.Model
+	return d.Revision != 0 && d.Leader != "" && m.HeldBy != "" && !m.HeldTill.IsZero() && !now.Before(m.HeldTill)
+}
+
+// undecided reports whether no plan is stored for a deployment yet: it was deleted, or no planner has planned
+// it and its memory is unknown.
+func (d *Deployment) undecided() bool {
+	return d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0)
 }
 
 // placed returns the replicas of a deployment that a plan starts from.

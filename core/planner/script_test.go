@@ -18,13 +18,15 @@ import (
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
 //	node NAME [drains], lose-node NAME
-//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [unsized] [replicas=N]
+//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
-//	other NAME                    another writer changes the deployment
+//	other NAME [term=N]           another writer changes the deployment, or a planner of that term
 //	work NAME N                   requests wait for the model
+//	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up, REPLICA gone, REPLICA failed REASON
 //	                              what the deployment reports
+//	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
 //	lose                          lose that answer
@@ -79,6 +81,16 @@ func (p *player) event(name string, args []string) {
 	case "other":
 		p.next++
 		p.find(args[0]).Revision = p.next
+		if len(args) > 1 {
+			p.find(args[0]).Term = uint64(p.number(strings.TrimPrefix(args[1], "term=")))
+		}
+	case "adapters":
+		d := p.find(args[0])
+		d.Adapters = nil
+		for _, word := range args[1:] {
+			key, uses, _ := strings.Cut(word, "=")
+			d.Adapters = append(d.Adapters, schedule.Adapter{Key: key, Pages: 2, Uses: float64(p.number(uses))})
+		}
 	case "work":
 		p.find(args[0]).Model.Demand.Pending = p.number(args[1])
 	case "tick":
@@ -146,6 +158,8 @@ func (p *player) deploy(args []string) {
 				"batch": schedule.Batch}[key]
 		case "held":
 			d.Model.HeldBy, d.Model.Replicas, d.Replicas = "ops", p.number(value), p.number(value)
+		case "till":
+			d.Model.HeldTill = p.now.Add(p.duration(value))
 		case "replicas":
 			d.Replicas = p.number(value)
 		case "unsized":
@@ -171,6 +185,14 @@ func (p *player) report(replica string, args []string) {
 	switch r.Since = p.now; args[0] {
 	case "up":
 		r.Progress = schedule.Up
+	case "takes":
+		r.Progress = schedule.Up
+		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
+		for _, key := range args[2:] {
+			pool.Held = append(pool.Held, schedule.HeldAdapter{Key: key})
+		}
+		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
+			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
 	case "quarantined", "released":
 		r.Quarantined = args[0] == "quarantined"
 	case "failed":
@@ -226,6 +248,9 @@ func (p *player) stored(e Store, how string) {
 	}
 	p.next++
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
+	if e.Released != "" {
+		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
+	}
 	if how == "unknown" {
 		p.perform(p.m.Stored(e.Round, Unknown, 0, "no answer", p.at()))
 		return
@@ -249,6 +274,9 @@ func (p *player) text(effect Effect) string {
 		return "plan: " + strings.Join(p.m.round.record.Causes, "; ")
 	case Store:
 		text := fmt.Sprintf("store %s (revision %d), %d to %d replicas", e.Name, e.Revision, e.From, e.To)
+		if e.Released != "" {
+			text += "; no longer held by " + e.Released
+		}
 		for _, c := range e.Changes {
 			sign := "; +"
 			if c.Withdrawn {
@@ -268,6 +296,8 @@ func (p *player) text(effect Effect) string {
 		}
 		return fmt.Sprintf("refuse %s (revision %d): %d missing, later: %v", e.Name, e.Revision, e.Unmet.Missing,
 			e.Unmet.Later)
+	case Prefetch:
+		return fmt.Sprintf("prefetch %s %v", e.Replica, e.Adapters)
 	case Ended:
 		return "ended: " + e.Record.Outcome
 	case Answer:

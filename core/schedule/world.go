@@ -20,6 +20,7 @@ type world struct {
 	names   map[string]bool // of all replicas, and reserved ones
 	lost    []*replica      // without any device that is known
 	away    bool            // a node is away that may be back soon
+	unkept  bool            // for what-if: pinned and held replicas may leave
 	// eventually is set while the plan looks for room that may come later: replicas that must stay for a
 	// while count as ones that may leave.
 	eventually bool
