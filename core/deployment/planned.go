@@ -41,7 +41,7 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 	case assigned:
 		return "it is assigned to " + a.Node + "/" + strings.Join(a.GPUs, "+"), false
 	}
-	return "it is no longer assigned", d.current(r) // else it was replaced
+	return "it is no longer assigned", d.shrinks && d.current(r) // else it was replaced
 }
 
 // forgiveFailure forgets a failure once the replicas that are wanted serve. They may have served before it.

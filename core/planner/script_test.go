@@ -249,7 +249,7 @@ func (p *player) stored(e Store, how string) {
 		return
 	}
 	p.next++
-	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
+	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.Intended, e.Replicas, true
 	if e.Released != "" {
 		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
 	}
