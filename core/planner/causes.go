@@ -149,6 +149,15 @@ func (m *Machine) nodeCauses(o *Observation) (all []string) {
 	return append(all, gone...)
 }
 
+// fallsAsleep reports whether the time without a request has ended since the last plan, after which a model has no
+// replicas.
+func (m *Machine) fallsAsleep(d *Deployment, now time.Time) bool {
+	last, known := m.active[d.Model.Name]
+	idle := m.options.Idle(d.Model.IdleAfter)
+	return known && d.Model.Min == 0 && d.Model.Max > 0 && len(d.Assigned) > 0 && now.Sub(last) >= idle &&
+		m.seen.at.Sub(last) < idle
+}
+
 // cause returns why a deployment needs a plan; empty: it does not.
 func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) string {
 	before, known := m.seen.models[d.Model.Name]
@@ -166,6 +175,8 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 		return "a spike"
 	case d.holdEnded(at) && !d.undecided():
 		return "its hold has ended: " + d.Model.HeldBy
+	case m.fallsAsleep(d, at):
+		return "it has had no request for long enough"
 	}
 	gone := make(map[string]bool)
 	for _, name := range before.reported {

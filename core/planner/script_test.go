@@ -165,6 +165,8 @@ func (p *player) deploy(args []string) {
 				"batch": schedule.Batch}[key]
 		case "held":
 			d.Model.HeldBy, d.Model.Replicas, d.Replicas = "ops", p.number(value), p.number(value)
+		case "idle":
+			d.Model.IdleAfter = p.duration(value)
 		case "till":
 			d.Model.HeldTill = p.now.Add(p.duration(value))
 		case "replicas":
