@@ -15,6 +15,7 @@ import (
 	"troupe/control"
 	"troupe/core/backend"
 	plan "troupe/core/planner"
+	"troupe/core/schedule"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/internal/recorder"
@@ -96,6 +97,7 @@ type Planner struct {
 	// AdapterUses and Adapters are those of planner.Adapters.
 	AdapterUses func() []*messages.AdapterDemand
 	Adapters    func(model string) []*messages.AdapterSpec
+	Options     schedule.Options // zero fields have their defaults
 }
 
 // Props returns the props of the planner.
@@ -107,7 +109,8 @@ func (p Planner) Props(b *Base) *actor.Props {
 		GPU:         func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
-		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
+		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Options: p.Options,
+		Log: b.Log,
 		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
 			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
 	})
