@@ -24,6 +24,7 @@
 //	          observing     its term has ended               idle       forget all plans; deny questions
 //	          observing     no answer                        idle       end the round
 //	          observing     lacks own writes                 idle       end the round
+//	          observing     a later term has planned         idle       end the round
 //	          observing     no plan is due or asked for      idle       end the round
 //	          observing                                      surveying  survey
 //	surveyed  surveying     of another round                 same       ignore
@@ -51,13 +52,14 @@
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
+//   - a device with replicas is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
-// for 5 s.
+// for 5 s, and neither is one with the plans of a later term: this node leads no longer, and learns of it soon.
 //
 // If the clock goes back, what was remembered of the time after it happened at the new time. If it goes forwards,
 // limits of time end early: starts are tried again, and holds end.

@@ -73,6 +73,8 @@ type leading struct {
 	active  map[string]time.Time // last request, by model
 	waiting map[string]time.Time // since when requests wait, by model
 	written map[string]written   // by model, not observed yet
+	later   uint64               // latest term of another planner whose plans were observed; 0: none
+	deposed time.Time            // when it was observed first
 	told    map[string]bool      // by model: whether it was last told of a refusal
 	silent  map[string]time.Time // since when devices have not answered
 	fetched map[string]fetched   // by replica: adapters that it was last told to fetch ahead
@@ -113,6 +115,7 @@ type event struct {
 	failed   bool // there is no answer
 	seen     *Observation
 	behind   bool
+	deposed  bool
 	causes   []string
 	devices  []Device
 	outcome  Outcome
@@ -156,7 +159,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
-		e.behind = m.behind(o, at.Time)
+		e.behind, e.deposed = m.behind(o, at.Time), m.isDeposed(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
 		}

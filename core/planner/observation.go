@@ -34,6 +34,7 @@ type Deployment struct {
 	Replicas int                    // stored number, without those that an operator took away
 	Planned  bool                   // a planner has stored assignments
 	Assigned []Assignment           // as stored, by replica
+	Term     uint64                 // of the planner that stored them
 	Intended int                    // Replicas when they were stored
 	Leader   string                 // node that leads the deployment; empty: none reports
 	Reports  []Report               // replicas that are assigned, or there, by name
@@ -55,7 +56,8 @@ type Assignment struct {
 // Report is how far a replica has come.
 type Report struct {
 	schedule.Placed
-	At time.Time // of the assignment that the deployment knows; zero: none
+	At          time.Time // of the assignment that the deployment knows; zero: none
+	Quarantined bool      // a device of it is
 }
 
 // Device is a device as it reports itself.

@@ -79,7 +79,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
-				OnWake: d.OnWake, OnAwake: d.OnAwake, Planned: true,
+				OnWake: d.OnWake, OnAwake: d.OnAwake,
 			}))
 		}})
 }
