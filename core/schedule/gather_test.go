@@ -83,7 +83,8 @@ func (s *slot) second(arrivals ...string) {
 func TestRequestsAreGathered(t *testing.T) {
 	turn := 30*time.Second + loadTime // the residence, and the load of the next model
 	for _, test := range []struct{ wakeWait, bound time.Duration }{
-		{0, 2*turn + loadTime}, {time.Minute, time.Minute + turn + loadTime}, {10 * time.Minute, 10*time.Minute + 2*turn},
+		{0, 2*turn + loadTime}, {time.Minute, time.Minute + turn + loadTime},
+		{10 * time.Minute, 10*time.Minute + 2*turn},
 	} {
 		s := newSlot(test.wakeWait, "A", "B", "C")
 		for _, name := range []string{"A", "B", "A", "A", "C", "A", "B", "C"} {
