@@ -12,9 +12,12 @@ import (
 const (
 	// livelyFor is how long observations follow each other quickly after a change.
 	livelyFor = 5 * time.Second
+	// changedFor is how long they do after a change that was reported.
+	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
-	// behindFor is how long an observation that lacks this planner's own write is not used.
+	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
+	// plans of a later term.
 	behindFor = 5 * time.Second
 )
 
@@ -25,14 +28,18 @@ type seen struct {
 	took   time.Duration
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
-	nodes  map[string]string
-	pools  map[string]bool // replicas that took adapters
+	// progress is how far the replicas have come that were reported.
+	progress    map[string]schedule.Progress
+	nodes       map[string]string
+	pools       map[string]bool // replicas that took adapters
+	quarantined map[string]bool // replicas on quarantined devices
 }
 
 type seenModel struct {
 	revision               uint64
 	sized, reports         bool
 	waits, spikes, deleted bool
+	reported               []string // replicas
 }
 
 // stored notes a revision that this planner has stored.
@@ -55,15 +62,20 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
+		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		s.models[d.Model.Name] = m.seenOf(d)
+		model := m.seenOf(d)
 		for _, p := range d.Reports {
+			model.reported = append(model.reported, p.Name)
+			s.progress[p.Name], s.quarantined[p.Name] = p.Progress, p.Quarantined
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
 		}
+		s.models[d.Model.Name] = model
 		for _, p := range d.Pools {
 			s.pools[p.Replica] = true
 		}
@@ -105,7 +117,7 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()
 	for i := range o.Deployments {
-		if why := m.cause(&o.Deployments[i], there, since); why != "" {
+		if why := m.cause(&o.Deployments[i], there, now); why != "" {
 			all = append(all, o.Deployments[i].Model.Name+": "+why)
 		}
 	}
@@ -131,7 +143,7 @@ func (m *Machine) nodeCauses(o *Observation) (all []string) {
 }
 
 // cause returns why a deployment needs a plan; empty: it does not.
-func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duration) string {
+func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) string {
 	before, known := m.seen.models[d.Model.Name]
 	now := m.seenOf(d)
 	switch {
@@ -141,14 +153,32 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 		return "its memory is known"
 	case now.reports != before.reports:
 		return "it has reported, or does not any longer"
-	case now.waits && !before.waits, now.waits && since >= waitInterval:
+	case now.waits && !before.waits, now.waits && at.Sub(m.seen.at) >= waitInterval:
 		return "requests wait, and there is no replica"
 	case now.spikes && !before.spikes:
 		return "a spike"
+	case d.holdEnded(at) && !d.undecided():
+		return "its hold has ended: " + d.Model.HeldBy
+	}
+	gone := make(map[string]bool)
+	for _, name := range before.reported {
+		gone[name] = now.reports
 	}
 	for _, r := range d.Reports {
-		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
+		delete(gone, r.Name)
+		_, assigned := d.assignment(r.Name)
+		switch {
+		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
+		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
+			return r.Name + " serves"
+		case r.Quarantined != m.seen.quarantined[r.Name]:
+			return "the quarantine of the device of " + r.Name + " has begun or ended"
+		}
+	}
+	for _, name := range before.reported {
+		if gone[name] {
+			return name + " has left"
 		}
 	}
 	for _, f := range d.fetches() {
@@ -199,4 +229,20 @@ func (m *Machine) behind(o *Observation, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// isDeposed reports whether another planner has stored plans in a later term, which this node has not learned
+// of yet. If it still leads after a while, the terms were set back, and it plans.
+func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
+	latest := uint64(0)
+	for i := range o.Deployments {
+		latest = max(latest, o.Deployments[i].Term)
+	}
+	if latest <= m.term {
+		return false
+	}
+	if latest > m.later {
+		m.later, m.deposed = latest, now
+	}
+	return now.Sub(m.deposed) < behindFor
 }

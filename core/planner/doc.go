@@ -24,6 +24,7 @@
 //	          observing     its term has ended           idle       forget all plans; deny questions
 //	          observing     no answer                    idle       end the round
 //	          observing     lacks own writes             idle       end the round
+//	          observing     a later term has planned     idle       end the round
 //	          observing     no plan is due or asked for  idle       end the round
 //	          observing                                  surveying  survey
 //	surveyed  surveying     of another round             same       ignore
@@ -48,15 +49,17 @@
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
+//   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
+//   - a device with replicas is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
-//   - a backoff or the time for a start has ended.
+//   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
-// for 5 s.
+// for 5 s, and neither is one with the plans of a later term: this node leads no longer, and learns of it soon.
 //
 // # What is stored
 //
@@ -65,6 +68,10 @@
 // one begins with a new observation; so does one that was not confirmed, which may still be applied. A
 // deployment that is stored with another number of replicas than with its last assignments was changed by an
 // operator: the number is a lower or upper limit for the next plan, and the policy goes on from there.
+//
+// A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
+// preemptions that an operator has set. Until then they stay, also while the
+// planner is paused or the deployment does not report.
 //
 // # Adapters
 //
@@ -87,6 +94,7 @@
 //   - unique: no two replicas are stored under one name
 //   - limits: a deployment is stored with at least its minimum of replicas, and at most its maximum; one that
 //     is held or stopped keeps its number
+//   - released: a write ends a hold whose time has passed, and no other one
 //   - explained: each replica that is stored or withdrawn has a reason
 //   - refused: a deployment learns of a refusal with every plan, and once of its end
 //   - answered: a question is answered once, or not any longer after 15 s

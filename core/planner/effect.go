@@ -88,6 +88,7 @@ type Write struct {
 	From, To int // replicas
 	Replicas []Assignment
 	Changes  []Change
+	Released string // what held the deployment until now, and ends with this write; empty: nothing
 	Outcome  Outcome
 	Failure  string // with NotStored and Unknown
 }

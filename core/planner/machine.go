@@ -70,6 +70,8 @@ type leading struct {
 	active  map[string]time.Time // last request, by model
 	waiting map[string]time.Time // since when requests wait, by model
 	written map[string]written   // by model, not observed yet
+	later   uint64               // latest term of another planner whose plans were observed; 0: none
+	deposed time.Time            // when it was observed first
 	told    map[string]bool      // by model: whether it was last told of a refusal
 	silent  map[string]time.Time // since when devices have not answered
 	fetched map[string]fetched   // by replica: adapters that it was last told to fetch ahead
@@ -109,6 +111,7 @@ type event struct {
 	failed   bool // there is no answer
 	seen     *Observation
 	behind   bool
+	deposed  bool
 	causes   []string
 	devices  []Device
 	outcome  Outcome
@@ -127,6 +130,14 @@ func (m *Machine) Soon(now time.Time) bool {
 	return m.term != 0 && (len(m.asks) > 0 || m.again != "" || now.Before(m.lively))
 }
 
+// Changed reports that the cluster may have changed in a way that calls for a plan. It makes the next ticks come
+// early, since another round may be under way and does not see the change.
+func (m *Machine) Changed(now time.Time) {
+	if soon := now.Add(changedFor); m.term != 0 && soon.After(m.lively) {
+		m.lively = soon
+	}
+}
+
 // Tick must be called every second, and earlier while Soon.
 func (m *Machine) Tick(at At) []Effect { return m.handle(event{At: at, kind: Tick}) }
 
@@ -141,7 +152,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
-		e.behind = m.behind(o, at.Time)
+		e.behind, e.deposed = m.behind(o, at.Time), m.isDeposed(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
 		}

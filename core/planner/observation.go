@@ -24,13 +24,15 @@ type Node struct {
 
 // Deployment is a stored deployment, and what it reports.
 type Deployment struct {
-	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas.
+	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas, until
+	// HeldTill, if that is set.
 	// Demand.Last is set by the Machine.
 	Model    schedule.Model
 	Revision uint64                 // of the stored value; 0: it was deleted
 	Replicas int                    // stored number, without those that an operator took away
 	Planned  bool                   // a planner has stored assignments
 	Assigned []Assignment           // as stored, by replica
+	Term     uint64                 // of the planner that stored them
 	Intended int                    // Replicas when they were stored
 	Leader   string                 // node that leads the deployment; empty: none reports
 	Reports  []Report               // replicas that are assigned, or there, by name
@@ -52,7 +54,8 @@ type Assignment struct {
 // Report is how far a replica has come.
 type Report struct {
 	schedule.Placed
-	At time.Time // of the assignment that the deployment knows; zero: none
+	At          time.Time // of the assignment that the deployment knows; zero: none
+	Quarantined bool      // a device of it is
 }
 
 // Device is a device as it reports itself.
@@ -81,6 +84,19 @@ func (d *Deployment) assignment(replica string) (Assignment, bool) {
 		}
 	}
 	return Assignment{}, false
+}
+
+// holdEnded reports whether the time of a hold has passed, so that the hold is to be removed. It stays while the
+// deployment does not report, and is not changed.
+func (d *Deployment) holdEnded(now time.Time) bool {
+	m := &d.Model
+	return d.Revision != 0 && d.Leader != "" && m.HeldBy != "" && !m.HeldTill.IsZero() && !now.Before(m.HeldTill)
+}
+
+// undecided reports whether no plan is stored for a deployment yet: it was deleted, or no planner has planned
+// it and its memory is unknown.
+func (d *Deployment) undecided() bool {
+	return d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0)
 }
 
 // placed returns the replicas of a deployment that a plan starts from.

@@ -18,10 +18,10 @@ import (
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
 //	node NAME [drains], lose-node NAME
-//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [unsized] [replicas=N]
+//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
-//	other NAME                    another writer changes the deployment
+//	other NAME [term=N]           another writer changes the deployment, or a planner of that term
 //	work NAME N                   requests wait for the model
 //	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up, REPLICA gone, REPLICA failed REASON
@@ -81,6 +81,9 @@ func (p *player) event(name string, args []string) {
 	case "other":
 		p.next++
 		p.find(args[0]).Revision = p.next
+		if len(args) > 1 {
+			p.find(args[0]).Term = uint64(p.number(strings.TrimPrefix(args[1], "term=")))
+		}
 	case "adapters":
 		d := p.find(args[0])
 		d.Adapters = nil
@@ -155,6 +158,8 @@ func (p *player) deploy(args []string) {
 				"batch": schedule.Batch}[key]
 		case "held":
 			d.Model.HeldBy, d.Model.Replicas, d.Replicas = "ops", p.number(value), p.number(value)
+		case "till":
+			d.Model.HeldTill = p.now.Add(p.duration(value))
 		case "replicas":
 			d.Replicas = p.number(value)
 		case "unsized":
@@ -188,6 +193,8 @@ func (p *player) report(replica string, args []string) {
 		}
 		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
 			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
+	case "quarantined", "released":
+		r.Quarantined = args[0] == "quarantined"
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
@@ -241,6 +248,9 @@ func (p *player) stored(e Store, how string) {
 	}
 	p.next++
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
+	if e.Released != "" {
+		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
+	}
 	if how == "unknown" {
 		p.perform(p.m.Stored(e.Round, Unknown, 0, "no answer", p.at()))
 		return
@@ -264,6 +274,9 @@ func (p *player) text(effect Effect) string {
 		return "plan: " + strings.Join(p.m.round.record.Causes, "; ")
 	case Store:
 		text := fmt.Sprintf("store %s (revision %d), %d to %d replicas", e.Name, e.Revision, e.From, e.To)
+		if e.Released != "" {
+			text += "; no longer held by " + e.Released
+		}
 		for _, c := range e.Changes {
 			sign := "; +"
 			if c.Withdrawn {

@@ -30,8 +30,8 @@ func (m *Machine) writes() (all []Write) {
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		if d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0) {
-			continue // there is nothing to store, or to decide yet
+		if d.undecided() {
+			continue
 		}
 		w := m.write(d, d.target(plan, there, r.record.At))
 		if w == nil {
@@ -44,7 +44,7 @@ func (m *Machine) writes() (all []Write) {
 		kept := slices.DeleteFunc(slices.Clone(w.Replicas), func(a Assignment) bool { return w.adds(a.Replica) })
 		if first := m.write(d, kept); len(kept) < len(w.Replicas) && first != nil {
 			all = append(all, *first)
-			w.From = first.To
+			w.From, w.Released = first.To, ""
 			w.Changes = slices.DeleteFunc(w.Changes, func(c Change) bool { return c.Withdrawn })
 			last = append(last, *w)
 			continue
@@ -89,6 +89,9 @@ func assigned(plan *schedule.Plan, model string) (all []schedule.Assignment) {
 func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
 		Replicas: to}
+	if d.holdEnded(m.round.record.Snapshot.At) {
+		w.Released = d.Model.HeldBy
+	}
 	for _, a := range to {
 		if _, was := d.assignment(a.Replica); !was {
 			w.Changes = append(w.Changes, Change{a.Replica, false, a.Why})
@@ -99,7 +102,7 @@ func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 			w.Changes = append(w.Changes, Change{a.Replica, true, m.departure(a.Replica)})
 		}
 	}
-	same := d.Planned && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
+	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
 		slices.EqualFunc(d.Assigned, to, func(a, b Assignment) bool {
 			return a.Replica == b.Replica && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.After, b.After)
 		})

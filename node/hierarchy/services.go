@@ -41,7 +41,8 @@ func (r Router) Props(b *Base) *actor.Props {
 		Peer:     func(m *messages.Member) *actor.PID { return pidAt(m, query.Router) },
 		Leader:   func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Replicas: b.pid(query.Replicas), Deployments: b.pid(query.Deployments), Sessions: r.Sessions,
-		Tiers: r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
+		Planner: b.pid(query.Planner),
+		Tiers:   r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
 		Recorder: r.Recorder,
 	})
 }
@@ -78,7 +79,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
-				OnWake: d.OnWake, OnAwake: d.OnAwake, Planned: true,
+				OnWake: d.OnWake, OnAwake: d.OnAwake,
 			}))
 		}})
 }
