@@ -37,7 +37,7 @@ func TestCapacity(t *testing.T) {
 		"no places":            {chatLoad(func(l *Load) { l.Places = 0 }), 0},
 		// The step is bound by memory, with or without prompts.
 		"cached prefixes": {chatLoad(func(l *Load) { l.Cached = 1 }), 47.8 / 200 / 5.86e-3},
-		"unknown prompts":      {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
+		"unknown prompts": {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
 	} {
 		if got := chat.Capacity(test.load); math.Abs(got-test.want) > 0.02*test.want {
 			t.Errorf("%s: %.3f requests/s, want %.3f", name, got, test.want)
