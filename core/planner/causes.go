@@ -63,7 +63,8 @@ func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
-		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		nodes: make(map[string]string), pools: make(map[string]bool),
+		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
 		took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
