@@ -56,7 +56,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	replicas, least, most := spec.Bounds()
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
-		Intended: int(spec.GetAssignments().GetWanted()), Reserved: spec.ParkedReplicas(),
+		Intended: int(spec.GetAssignments().GetWanted()), Term: spec.GetAssignments().GetTerm(),
+		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
 		d.Reserved = append(d.Reserved, p.GetReplica())
@@ -152,7 +153,7 @@ var progresses = map[messages.AssignmentProgress]schedule.Progress{
 
 // reportOf converts what a deployment reports of a replica.
 func reportOf(model string, r *messages.AssignmentStatus, status *messages.DeploymentStatus) core.Report {
-	report := core.Report{At: timeOf(r.GetAt()), Placed: schedule.Placed{
+	report := core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
 	}}
@@ -179,7 +180,7 @@ func deviceName(node, gpu string) string { return node + "/" + gpu }
 
 // assignmentsOf converts the replicas of a write.
 func assignmentsOf(w core.Write) *messages.Assignments {
-	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.To)}
+	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.Intended)}
 	for _, a := range w.Replicas {
 		out := &messages.Assignment{Replica: a.Replica, Why: a.Why, After: a.After}
 		if !a.At.IsZero() {

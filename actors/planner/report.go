@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/core/deployment"
 	core "troupe/core/planner"
 	"troupe/core/schedule"
 	"troupe/messages"
@@ -202,7 +201,7 @@ func shortage(s *schedule.Shortage, path string) *messages.MemoryShortage {
 		out.Device = s.Room.Device
 		for _, h := range s.Room.Leave {
 			out.Leave = append(out.Leave, &messages.MemoryHolder{Model: h.Model, Replicas: h.Replicas,
-				Bytes: uint64(h.Bytes()), Command: deployment.ParkCommand(h.Model)})
+				Bytes: uint64(h.Bytes()), Command: h.ParkCommand()})
 		}
 	}
 	return out
@@ -230,11 +229,13 @@ func (p *planner) onEnded(r *core.Record) {
 			}
 			changes = append(changes, verb+c.Replica+" ("+c.Why+")")
 		}
+		if len(w.Changes) == 0 && w.From != w.To {
+			changes = append(changes, fmt.Sprintf("%s from %d to %d replicas", w.Name, w.From, w.To))
+		} else if len(w.Changes) == 0 {
+			changes = append(changes, w.Name+" waits for no other replica any longer")
+		}
 	}
 	text := strings.Join(changes, "; ")
-	if text == "" {
-		text = fmt.Sprintf("%d deployments stored", len(r.Writes))
-	}
 	p.Log.Info().Strs("causes", r.Causes).Str("outcome", r.Outcome).Str("changes", text).Msg("planned")
 	p.Publish("planner.planned", "planner",
 		fmt.Sprintf("plan %d of term %d: %s; %s", r.Number, r.Term, text, r.Outcome))

@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-// Planning is who decides which replicas a deployment has, and on which GPUs.
-type Planning uint8
-
-const (
-	ByItself  Planning = iota // the deployment
-	Unplanned                 // the planner, which has not planned it yet: the replicas that are there stay
-	Planned                   // the planner: Spec.Assigned has the replicas
-)
-
 // Assignment is a replica that is to be there.
 type Assignment struct {
 	Node  string
@@ -40,12 +31,9 @@ type attempt struct {
 	when time.Time
 }
 
-// planned reports whether the planner decides which replicas there are.
-func (d *Deployment) planned() bool { return d.spec.Planning != ByItself }
-
 // assignedAt reports whether a replica is to be on a GPU. What is there stays until there is a plan.
 func (d *Deployment) assignedAt(name string, at Location) bool {
-	if d.spec.Planning == Unplanned {
+	if !d.spec.Planned {
 		return true
 	}
 	a, ok := d.spec.Assigned[name]
@@ -70,7 +58,16 @@ func (d *Deployment) failSplit(name string, a Assignment, now time.Time) {
 	d.fail(f)
 }
 
-// beginPlan forgets what belongs to earlier assignments, and the move that the deployment was making by itself.
+// comparePlan notes whether the next plan has fewer replicas than the last one. The first plan may.
+func (d *Deployment) comparePlan(next Spec) {
+	if reflect.DeepEqual(d.spec.Assigned, next.Assigned) {
+		return
+	}
+	d.shrinks = !d.hasPlan || next.Replicas < d.planReplicas
+	d.hasPlan, d.planReplicas = true, next.Replicas
+}
+
+// beginPlan forgets what belongs to earlier assignments.
 func (d *Deployment) beginPlan() {
 	for name, last := range d.attempts {
 		if a, ok := d.spec.Assigned[name]; !ok || !a.At.Equal(last.at) {
@@ -82,21 +79,15 @@ func (d *Deployment) beginPlan() {
 			delete(d.absentSince, name)
 		}
 	}
-	if d.planned() {
-		d.survey = nil
-		for _, r := range d.replicas {
-			r.substitute = ""
-		}
-	}
 }
 
 // isPlan reports whether a new spec is only another plan: other assignments, and perhaps another number of
 // replicas. One that wakes the deployment is a new beginning.
 func (d *Deployment) isPlan(next Spec) bool {
 	last := d.spec
-	if d.state != Active || next.Planning != Planned || reflect.DeepEqual(last.Assigned, next.Assigned) {
+	if d.state != Active || !next.Planned || reflect.DeepEqual(last.Assigned, next.Assigned) {
 		return false
 	}
-	next.Planning, next.Assigned, next.Replicas = last.Planning, last.Assigned, last.Replicas
+	next.Planned, next.Assigned, next.Replicas = last.Planned, last.Assigned, last.Replicas
 	return reflect.DeepEqual(last, next)
 }

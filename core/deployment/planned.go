@@ -21,7 +21,7 @@ func (d *Deployment) follow(now time.Time) {
 		d.startAssigned(name, now)
 	}
 	for _, name := range sorted(d.lastPlacement) {
-		if d.spec.Planning == Unplanned {
+		if !d.spec.Planned {
 			d.startAt(name, d.lastPlacement[name], "its memory is there", now)
 		}
 	}
@@ -36,14 +36,12 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 		return "", false
 	case d.spec.Level == Parked:
 		return "the deployment is parked", true
-	case r.phase == Placing: // the deployment began to choose a GPU before the planner did
-		return "the planner chooses its GPU", false
 	case d.assignedAt(r.spec.Name, r.spec.At):
 		return "", false
 	case assigned:
 		return "it is assigned to " + a.Node + "/" + strings.Join(a.GPUs, "+"), false
 	}
-	return "it is no longer assigned", true
+	return "it is no longer assigned", d.shrinks && d.current(r) // else it was replaced
 }
 
 // forgiveFailure forgets a failure once the replicas that are wanted serve. They may have served before it.
@@ -137,7 +135,7 @@ func (d *Deployment) lacksReplicas() bool {
 
 // waitsForPlanner reports whether no replica is there, or will be unless the planner assigns one.
 func (d *Deployment) waitsForPlanner() bool {
-	if d.state != Active || !d.planned() || len(d.replicas) > 0 {
+	if d.state != Active || len(d.replicas) > 0 {
 		return false
 	}
 	for name, a := range d.spec.Assigned {

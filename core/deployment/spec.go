@@ -42,8 +42,8 @@ type Spec struct {
 	// Preemptions have the replicas that an operator has taken away. One replica fewer is wanted for
 	// each.
 	Preemptions []Preemption
-	Planning    Planning
-	Assigned    map[string]Assignment // with Planned: by replica
+	Planned     bool                  // by the planner; else the replicas that are there stay
+	Assigned    map[string]Assignment // by replica
 }
 
 // ReplicaSpec is the desired state of one replica.

@@ -16,7 +16,8 @@ const (
 	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
-	// behindFor is how long an observation that lacks this planner's own write is not used.
+	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
+	// plans of a later term.
 	behindFor = 5 * time.Second
 )
 
@@ -28,9 +29,10 @@ type seen struct {
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
 	// progress is how far the replicas have come that were reported.
-	progress map[string]schedule.Progress
-	nodes    map[string]string
-	pools    map[string]bool // replicas that took adapters
+	progress    map[string]schedule.Progress
+	nodes       map[string]string
+	pools       map[string]bool // replicas that took adapters
+	quarantined map[string]bool // replicas on quarantined devices
 }
 
 type seenModel struct {
@@ -60,14 +62,15 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		progress: make(map[string]schedule.Progress), nodes: make(map[string]string), pools: make(map[string]bool),
-		due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
+		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		model := m.seenOf(d)
 		for _, p := range d.Reports {
 			model.reported = append(model.reported, p.Name)
-			s.progress[p.Name] = p.Progress
+			s.progress[p.Name], s.quarantined[p.Name] = p.Progress, p.Quarantined
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
@@ -169,6 +172,8 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 			return r.Name + " has ended: " + r.Failure
 		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
 			return r.Name + " serves"
+		case r.Quarantined != m.seen.quarantined[r.Name]:
+			return "the quarantine of the device of " + r.Name + " has begun or ended"
 		}
 	}
 	for _, name := range before.reported {
@@ -224,4 +229,20 @@ func (m *Machine) behind(o *Observation, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// isDeposed reports whether another planner has stored plans in a later term, which this node has not learned
+// of yet. If it still leads after a while, the terms were set back, and it plans.
+func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
+	latest := uint64(0)
+	for i := range o.Deployments {
+		latest = max(latest, o.Deployments[i].Term)
+	}
+	if latest <= m.term {
+		return false
+	}
+	if latest > m.later {
+		m.later, m.deposed = latest, now
+	}
+	return now.Sub(m.deposed) < behindFor
 }

@@ -21,7 +21,7 @@ import (
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
-//	other NAME                    another writer changes the deployment
+//	other NAME [term=N]           another writer changes the deployment, or a planner of that term
 //	work NAME N                   requests wait for the model
 //	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up, REPLICA gone, REPLICA failed REASON
@@ -81,6 +81,9 @@ func (p *player) event(name string, args []string) {
 	case "other":
 		p.next++
 		p.find(args[0]).Revision = p.next
+		if len(args) > 1 {
+			p.find(args[0]).Term = uint64(p.number(strings.TrimPrefix(args[1], "term=")))
+		}
 	case "adapters":
 		d := p.find(args[0])
 		d.Adapters = nil
@@ -190,6 +193,8 @@ func (p *player) report(replica string, args []string) {
 		}
 		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
 			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
+	case "quarantined", "released":
+		r.Quarantined = args[0] == "quarantined"
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
@@ -242,7 +247,7 @@ func (p *player) stored(e Store, how string) {
 		return
 	}
 	p.next++
-	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
+	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.Intended, e.Replicas, true
 	if e.Released != "" {
 		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
 	}

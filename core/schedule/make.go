@@ -226,3 +226,11 @@ func (w *world) freeName(m *model) string {
 		}
 	}
 }
+
+// number returns 1 for true and 0 for false, for comparisons.
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
