@@ -52,10 +52,12 @@
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
+//   - a model has had no request for as long as it keeps its replicas;
 //   - a device with replicas is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
+//   - models lacked replicas while devices did not work, and then again every second;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
