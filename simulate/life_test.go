@@ -142,8 +142,8 @@ func contains(t *testing.T, record string, lines ...string) {
 	}
 }
 
-// TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: up to a second until
-// the planner observes them, the load of 1 GiB from the disk at 256 MiB/s, KV memory and engine, and graphs. The second
+// TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: up to a second
+// until the planner observes them, the load of 1 GiB from the disk at 256 MiB/s, KV memory and engine, and graphs. The second
 // time the weights are still on the device. It goes to sleep with the first plan after a minute without a request.
 func TestWake(t *testing.T) {
 	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 0)},
@@ -192,7 +192,8 @@ func TestScale(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	contains(t, record, `"event":"assign","replica":"m-1","why":"`, `"source":"device"`,
-		`"event":"withdraw","replica":"m-1","why":"`, `"event":"scale","deployment":"m","from":2,"to":1,"why":"planned"}`)
+		`"event":"withdraw","replica":"m-1","why":"`,
+		`"event":"scale","deployment":"m","from":2,"to":1,"why":"planned"}`)
 }
 
 // TestLivesInReports checks that the table has the lives of replicas only if there are any, and that CSV has the loads

@@ -159,8 +159,8 @@ func (m *model) begin() {
 // its steps are not known.
 func (m *model) checkDevices() error {
 	if m.Group > 1 && m.Priority != schedule.Critical {
-		return fmt.Errorf("deployment %s: its replicas have %d devices, and may share them with other models, which is "+
-			"not simulated; make it critical", m.Name, m.Group)
+		return fmt.Errorf("deployment %s: its replicas have %d devices, and may share them with other "+
+			"models, which is not simulated; make it critical", m.Name, m.Group)
 	}
 	for _, name := range m.Devices {
 		if !slices.ContainsFunc(m.sim.devices, func(d *device) bool { return d.name() == name }) {

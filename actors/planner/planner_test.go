@@ -352,7 +352,8 @@ func TestEndsHolds(t *testing.T) {
 	run(t, func(s *stage) {
 		s.deploy("m", 1, 1, func(d *messages.DeploymentSpec) {
 			d.Level = messages.Level_LEVEL_PARKED
-			d.HeldBy = &messages.Hold{Who: "ops", What: "models.park", Until: timestamppb.New(time.Now().Add(time.Minute))}
+			until := timestamppb.New(time.Now().Add(time.Minute))
+			d.HeldBy = &messages.Hold{Who: "ops", What: "models.park", Until: until}
 		})
 		s.play()
 		s.after(59*time.Second, "m: 1 [] of term 7")

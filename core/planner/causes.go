@@ -250,9 +250,9 @@ func (m *Machine) behind(o *Observation, now time.Time) bool {
 	return false
 }
 
-// isDeposed reports whether another planner has stored plans in a later term, which this node has not learned
+// isOutdated reports whether another planner has stored plans in a later term, which this node has not learned
 // of yet. If it still leads after a while, the terms were set back, and it plans.
-func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
+func (m *Machine) isOutdated(o *Observation, now time.Time) bool {
 	latest := uint64(0)
 	for i := range o.Deployments {
 		latest = max(latest, o.Deployments[i].Term)
@@ -261,7 +261,7 @@ func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
 		return false
 	}
 	if latest > m.later {
-		m.later, m.deposed = latest, now
+		m.later, m.outdatedAt = latest, now
 	}
-	return now.Sub(m.deposed) < behindFor
+	return now.Sub(m.outdatedAt) < behindFor
 }

@@ -60,24 +60,24 @@ type Machine struct {
 
 // leading is what a planner remembers while it leads.
 type leading struct {
-	term    uint64
-	since   time.Time
-	memory  schedule.Memory
-	last    *Record // last plan that was not only asked for
-	history []*Record
-	counts  Counts
-	seen    seen
-	again   string // why the next observation leads to a plan; empty: it need not
-	resumes bool   // it was paused since the last plan
-	lively  time.Time
-	active  map[string]time.Time // last request, by model
-	waiting map[string]time.Time // since when requests wait, by model
-	written map[string]written   // by model, not observed yet
-	later   uint64               // latest term of another planner whose plans were observed; 0: none
-	deposed time.Time            // when it was observed first
-	told    map[string]bool      // by model: whether it was last told of a refusal
-	silent  map[string]time.Time // since when devices have not answered
-	fetched map[string]fetched   // by replica: adapters that it was last told to fetch ahead
+	term       uint64
+	since      time.Time
+	memory     schedule.Memory
+	last       *Record // last plan that was not only asked for
+	history    []*Record
+	counts     Counts
+	seen       seen
+	again      string // why the next observation leads to a plan; empty: it need not
+	resumes    bool   // it was paused since the last plan
+	lively     time.Time
+	active     map[string]time.Time // last request, by model
+	waiting    map[string]time.Time // since when requests wait, by model
+	written    map[string]written   // by model, not observed yet
+	later      uint64               // latest term of another planner whose plans were observed; 0: none
+	outdatedAt time.Time            // when it was observed first
+	told       map[string]bool      // by model: whether it was last told of a refusal
+	silent     map[string]time.Time // since when devices have not answered
+	fetched    map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
 // written is a write that has not been observed yet.
@@ -115,7 +115,7 @@ type event struct {
 	failed   bool // there is no answer
 	seen     *Observation
 	behind   bool
-	deposed  bool
+	outdated bool
 	causes   []string
 	devices  []Device
 	outcome  Outcome
@@ -159,7 +159,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
-		e.behind, e.deposed = m.behind(o, at.Time), m.isDeposed(o, at.Time)
+		e.behind, e.outdated = m.behind(o, at.Time), m.isOutdated(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
 		}

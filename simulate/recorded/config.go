@@ -74,7 +74,8 @@ func deployment(r *recording.Recording, d recording.Deployment, replicas []recor
 	profiles []cost.Profile) (simulate.Deployment, error) {
 	out := simulate.Deployment{
 		Name: d.Name, WeightBytes: d.WeightBytes, ContextTokens: d.ContextTokens, Replicas: len(replicas),
-		Class: classes[d.Class], Priority: schedule.Standard, MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
+		Class: classes[d.Class], Priority: schedule.Standard,
+		MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 		BlockTokens: d.BlockTokens, KVBlocks: d.KVBlocks, Times: make(map[string]simulate.StepTimer),
 	}
 	if min(d.ContextTokens, d.BlockTokens, d.MaxSequences, d.StepTokens) == 0 {
@@ -92,7 +93,8 @@ func deployment(r *recording.Recording, d recording.Deployment, replicas []recor
 		if out.Times[kind] != nil {
 			continue
 		}
-		at := slices.IndexFunc(profiles, func(c cost.Profile) bool { return c.Fits(kind, d.WeightBytes, d.Name, folderOf(d)) })
+		at := slices.IndexFunc(profiles,
+			func(c cost.Profile) bool { return c.Fits(kind, d.WeightBytes, d.Name, folderOf(d)) })
 		if at < 0 {
 			return out, fmt.Errorf("no costs of model %s on %s; write them with troupe calibrate and set --costs, "+
 				"or name a scenario with nodes and models", d.Name, kind)

@@ -11,7 +11,8 @@ func (s *Scenario) policies(f *File) error {
 	p := f.Policies
 	o := schedule.Options{Policy: p.Policy, Placement: p.Placement, SpikeFactor: p.SpikeFactor,
 		SpikeArrivals: p.SpikeArrivals, Headroom: p.Headroom, DownHeadroom: p.DownHeadroom, KVFull: p.KVFull,
-		UpAt: p.UpAt, DownAt: p.DownAt, QueueAt: p.QueueAt, ShareBelow: p.ShareBelow, FillBelow: p.FillBelow, ParkBelow: p.ParkBelow,
+		UpAt: p.UpAt, DownAt: p.DownAt, QueueAt: p.QueueAt, ShareBelow: p.ShareBelow,
+		FillBelow: p.FillBelow, ParkBelow: p.ParkBelow,
 		DownAfter: p.DownAfter.Duration, IdleAfter: p.IdleAfter.Duration, Residence: p.Residence.Duration,
 		ResidenceLoads: p.ResidenceLoads, StartTimeout: p.StartTimeout.Duration}
 	if o.Check() != nil {

@@ -156,7 +156,7 @@ func (c *cluster) injectPlanner(n *Node, f Fault, later func(func())) {
 	}
 }
 
-// askLater sends a request to the planner of a node, whose answer nobody waits for.
+// askLater sends a request to the planner of a node, and does not wait for the answer.
 func (n *Node) askLater(request any) {
 	f := supervise.Request(n.system.Root, actor.NewPID(n.address, query.Planner), request, 20*time.Second)
 	go func() { _, _ = f.Result() }()

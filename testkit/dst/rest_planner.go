@@ -67,7 +67,8 @@ func (c *cluster) restlessPlan(model string, report func(string, ...any)) {
 // takenAway reports whether an operator has parked or preempted a replica.
 func takenAway(spec *messages.DeploymentSpec, replica string) bool {
 	return spec.LevelOf(replica) == messages.Level_LEVEL_PARKED ||
-		slices.ContainsFunc(spec.GetPreemptions(), func(p *messages.Preemption) bool { return p.GetReplica() == replica })
+		slices.ContainsFunc(spec.GetPreemptions(),
+			func(p *messages.Preemption) bool { return p.GetReplica() == replica })
 }
 
 // spec returns a stored deployment.

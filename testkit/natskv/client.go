@@ -334,7 +334,8 @@ func (c *Client) Last(ctx context.Context, name, key string) (*jetstream.RawStre
 func (c *Client) Write(ctx context.Context, name, key string, v bucket.Value, over uint64) (uint64, error) {
 	return ask(ctx, c, true, func() (uint64, error) {
 		before, _ := c.server.lastMsg(bucket.Stream(name), bucket.Subject(name, key))
-		revision, err := c.server.write(bucket.Stream(name), bucket.Subject(name, key), v.Header, slices.Clone(v.Data), over)
+		revision, err := c.server.write(bucket.Stream(name), bucket.Subject(name, key), v.Header,
+			slices.Clone(v.Data), over)
 		if written := c.server.written; err == nil && written != nil {
 			w := Write{Client: c, Bucket: name, Key: key, After: v.Data}
 			if before != nil {

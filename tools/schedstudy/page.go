@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-//go:embed page.md
+//go:embed page.tmpl
 var pageText string
 
 // write writes the page from the results that are known.
