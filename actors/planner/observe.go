@@ -55,7 +55,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	replicas, least, most := spec.Bounds()
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
-		Intended: int(spec.GetAssignments().GetWanted()), Reserved: spec.ParkedReplicas(),
+		Withdrawn: spec.GetAssignments().GetWithdrawn(), Intended: int(spec.GetAssignments().GetWanted()),
+		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
 		d.Reserved = append(d.Reserved, p.GetReplica())
@@ -168,7 +169,7 @@ func deviceName(node, gpu string) string { return node + "/" + gpu }
 
 // assignmentsOf converts the replicas of a write.
 func assignmentsOf(w core.Write) *messages.Assignments {
-	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.To)}
+	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.To), Withdrawn: w.Withdrawn}
 	for _, a := range w.Replicas {
 		out := &messages.Assignment{Replica: a.Replica, Why: a.Why, After: a.After}
 		if !a.At.IsZero() {

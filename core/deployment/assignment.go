@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -70,8 +71,14 @@ func (d *Deployment) failSplit(name string, a Assignment, now time.Time) {
 	d.fail(f)
 }
 
-// beginPlan forgets what belongs to earlier assignments, and the move that the deployment was making by itself.
-func (d *Deployment) beginPlan() {
+// beginPlan notes which replicas are withdrawn, and forgets what belongs to earlier assignments, and the move that
+// the deployment was making by itself.
+func (d *Deployment) beginPlan(last Spec) {
+	for name, r := range d.replicas {
+		_, was := last.Assigned[name]
+		_, is := d.spec.Assigned[name]
+		r.withdrawn = (r.withdrawn || was) && !is
+	}
 	for name, last := range d.attempts {
 		if a, ok := d.spec.Assigned[name]; !ok || !a.At.Equal(last.at) {
 			delete(d.attempts, name)
@@ -94,9 +101,11 @@ func (d *Deployment) beginPlan() {
 // replicas. One that wakes the deployment is a new beginning.
 func (d *Deployment) isPlan(next Spec) bool {
 	last := d.spec
-	if d.state != Active || next.Planning != Planned || reflect.DeepEqual(last.Assigned, next.Assigned) {
+	same := reflect.DeepEqual(last.Assigned, next.Assigned) && slices.Equal(last.Withdrawn, next.Withdrawn)
+	if d.state != Active || next.Planning != Planned || same {
 		return false
 	}
-	next.Planning, next.Assigned, next.Replicas = last.Planning, last.Assigned, last.Replicas
+	next.Planning, next.Assigned, next.Withdrawn, next.Replicas = last.Planning, last.Assigned, last.Withdrawn,
+		last.Replicas
 	return reflect.DeepEqual(last, next)
 }

@@ -103,9 +103,10 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 		d.wake.wanted = now
 		clear(d.avoidUntil)
 	}
+	last := d.spec
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
 	d.shift(applied)
-	d.beginPlan()
+	d.beginPlan(last)
 	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/preempt"
+	"troupe/core/schedule"
 )
 
 // assignmentID tells assignments of one name apart.
@@ -44,7 +45,7 @@ func TestPlannedInvariants(t *testing.T) {
 			"plan2": c.plan,
 			"later": func(t *rapid.T) {
 				if rapid.IntRange(0, 5).Draw(t, "later") == 0 { // an operator of an earlier version stores it
-					c.spec.Planning, c.spec.Assigned = Unplanned, nil
+					c.spec.Planning, c.spec.Assigned, c.spec.Withdrawn = Unplanned, nil, nil
 					c.apply()
 				}
 			},
@@ -128,7 +129,12 @@ func (c *cluster) plan(t *rapid.T) {
 			next[name] = a
 		}
 	}
-	c.spec.Planning, c.spec.Assigned, c.spec.Replicas = Planned, next, len(next)
+	c.spec.Planning, c.spec.Assigned, c.spec.Replicas, c.spec.Withdrawn = Planned, next, len(next), nil
+	for _, name := range playedNames {
+		if next[name].Node == "" && rapid.IntRange(0, 1).Draw(t, "withdrawn") == 0 {
+			c.spec.Withdrawn = append(c.spec.Withdrawn, name)
+		}
+	}
 	c.apply()
 }
 
@@ -206,15 +212,25 @@ func (c *cluster) checkAttempts(e Event, before view) {
 	}
 }
 
+// mustLeave reports whether a replica leaves by the plan: it is withdrawn, or assigned to another GPU.
+func (c *cluster) mustLeave(r *replica) bool {
+	_, assigned := c.spec.Assigned[r.spec.Name]
+	return c.spec.Level == Parked || c.spec.Planning == Planned && !c.d.assignedAt(r.spec.Name, r.spec.At) &&
+		(assigned || c.withdrawn[r] || slices.Contains(c.spec.Withdrawn, r.spec.Name) ||
+			c.spec.Rest == schedule.Stopped)
+}
+
 // checkPlan checks the invariants of the state of a planned deployment.
 func (c *cluster) checkPlan() {
 	if !c.d.planned() || c.d.state != Active {
 		return
 	}
 	for name, r := range c.d.replicas {
-		here := c.d.assignedAt(name, r.spec.At) && c.spec.Level != Parked
-		if r.phase <= Up && !here && c.d.allNodesReported(c.now) {
+		if r.phase <= Up && c.mustLeave(r) && c.d.allNodesReported(c.now) {
 			c.t.Fatalf("withdrawn: %s is %v on %v, assigned is %+v", name, r.phase, r.spec.At, c.spec.Assigned[name])
+		}
+		if unassigned := c.d.progressOf(name).At.IsZero(); !c.d.assignedAt(name, r.spec.At) && !unassigned {
+			c.t.Fatalf("offered: %s is reported as assigned to %v", name, r.spec.At)
 		}
 		if r.phase == Placing || c.d.survey != nil {
 			c.t.Fatalf("planned: a GPU is chosen for %s", name)
@@ -262,7 +278,12 @@ func (c *cluster) convergeToPlan() {
 			}
 			next[name] = a
 		}
-		c.spec.Planning, c.spec.Assigned = Planned, next
+		c.spec.Planning, c.spec.Assigned, c.spec.Withdrawn = Planned, next, nil
+		for _, name := range playedNames {
+			if _, assigned := next[name]; !assigned {
+				c.spec.Withdrawn = append(c.spec.Withdrawn, name)
+			}
+		}
 		c.apply()
 	}
 	c.settle(700)

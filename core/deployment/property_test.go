@@ -403,6 +403,11 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 			c.t.Fatalf("observed first: %s is retired", e.Replica)
 		}
 	}
+	r := c.d.replicas[e.Replica]
+	planned := c.d.planned() && c.d.state == Active && r.preemption == nil && !c.d.takenAway(e.Replica)
+	if planned && !c.mustLeave(r) {
+		c.t.Fatalf("offered: %s is retired, though it is not withdrawn: %s", e.Replica, e.Why)
+	}
 	moves := ""
 	for name, r := range c.d.replicas { // the phase of the retired replica is already Draining
 

@@ -63,6 +63,7 @@ type replica struct {
 	drainCause string            // reason while it drains
 	substitute string            // name of the replica that replaces it; see hasSubstitute
 	surplus    bool              // it is removed because fewer are wanted
+	withdrawn  bool              // its last assignment was withdrawn
 	drop       bool              // its weights are freed when it stops
 	park       bool              // its weights move to the host cache when it stops
 }

@@ -44,6 +44,7 @@ type Spec struct {
 	Preemptions []Preemption
 	Planning    Planning
 	Assigned    map[string]Assignment // with Planned: by replica
+	Withdrawn   []string              // with Planned: replicas that leave, as far as they are there
 }
 
 // ReplicaSpec is the desired state of one replica.

@@ -20,12 +20,13 @@ const (
 
 // seen is what the last plan saw. What differs from it leads to another plan.
 type seen struct {
-	at     time.Time
-	due    time.Time // a backoff ends or a start times out; zero: none
-	took   time.Duration
-	models map[string]seenModel
-	ended  map[string]string // replicas that failed or ended, with the reason
-	nodes  map[string]string
+	at      time.Time
+	due     time.Time // a backoff ends or a start times out; zero: none
+	took    time.Duration
+	models  map[string]seenModel
+	ended   map[string]string // replicas that failed or ended, with the reason
+	offered map[string]bool   // replicas that are there, and neither assigned nor withdrawn
+	nodes   map[string]string
 }
 
 type seenModel struct {
@@ -54,7 +55,8 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		offered: make(map[string]bool), nodes: make(map[string]string),
+		due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		s.models[d.Model.Name] = m.seenOf(d)
@@ -62,6 +64,7 @@ func (m *Machine) see(now time.Time) {
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
+			s.offered[p.Name] = d.offered(p)
 		}
 	}
 	for _, n := range r.seen.Nodes {
@@ -145,6 +148,9 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 	for _, r := range d.Reports {
 		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
 			return r.Name + " has ended: " + r.Failure
+		}
+		if d.offered(r) && !m.seen.offered[r.Name] {
+			return r.Name + " is there, and not assigned"
 		}
 	}
 	for _, a := range d.Assigned {

@@ -80,9 +80,11 @@ type Write struct {
 	Term     uint64
 	From, To int // replicas
 	Replicas []Assignment
-	Changes  []Change
-	Outcome  Outcome
-	Failure  string // with NotStored and Unknown
+	// Withdrawn are the replicas that leave, as far as they are there.
+	Withdrawn []string
+	Changes   []Change
+	Outcome   Outcome
+	Failure   string // with NotStored and Unknown
 }
 
 // Change is a replica that a write adds or withdraws.

@@ -31,11 +31,14 @@ type Deployment struct {
 	Replicas int          // stored number, without those that an operator took away
 	Planned  bool         // a planner has stored assignments
 	Assigned []Assignment // as stored, by replica
-	Intended int          // Replicas when they were stored
-	Leader   string       // node that leads the deployment; empty: none reports
-	Reports  []Report     // replicas that are assigned, or there, by name
-	Reserved []string     // names that an operator has taken away
-	Active   bool         // there are requests now
+	// Withdrawn are replicas that leave by the stored assignments. Others that are there and not assigned came
+	// back after they were lost, and serve until a plan decides about them.
+	Withdrawn []string
+	Intended  int      // Replicas when they were stored
+	Leader    string   // node that leads the deployment; empty: none reports
+	Reports   []Report // replicas that are assigned, or there, by name
+	Reserved  []string // names that an operator has taken away
+	Active    bool     // there are requests now
 }
 
 // Assignment is a replica with its devices, as it is stored.
@@ -80,6 +83,13 @@ func (d *Deployment) assignment(replica string) (Assignment, bool) {
 	return Assignment{}, false
 }
 
+// offered reports whether a replica is there, and neither assigned nor withdrawn.
+func (d *Deployment) offered(r Report) bool {
+	_, assigned := d.assignment(r.Name)
+	return d.Planned && d.Revision != 0 && !assigned && !slices.Contains(d.Withdrawn, r.Name) &&
+		r.Progress > schedule.Assigned && r.Progress < schedule.Leaving
+}
+
 // placed returns the replicas of a deployment that a plan starts from.
 func (d *Deployment) placed() (all []schedule.Placed) {
 	reported := make(map[string]bool)
@@ -88,7 +98,7 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 		p := r.Placed
 		p.After = nil
 		switch a, assigned := d.assignment(r.Name); {
-		case !assigned && (d.Planned || d.Revision == 0):
+		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r):
 			p.Progress = schedule.Leaving
 		case assigned:
 			p.After = a.After

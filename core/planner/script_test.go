@@ -23,8 +23,8 @@ import (
 //	delete NAME
 //	other NAME                    another writer changes the deployment
 //	work NAME N                   requests wait for the model
-//	REPLICA up, REPLICA gone, REPLICA failed REASON
-//	                              what the deployment reports
+//	REPLICA up [DEVICE], REPLICA leaving, REPLICA gone, REPLICA failed REASON
+//	                              what the deployment reports; on the device if it is not assigned
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
 //	lose                          lose that answer
@@ -170,7 +170,11 @@ func (p *player) report(replica string, args []string) {
 	r := &d.Reports[i]
 	switch r.Since = p.now; args[0] {
 	case "up":
-		r.Progress = schedule.Up
+		if r.Progress = schedule.Up; len(args) > 1 {
+			r.Devices = args[1:]
+		}
+	case "leaving":
+		r.Progress = schedule.Leaving
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
@@ -224,6 +228,7 @@ func (p *player) stored(e Store, how string) {
 	}
 	p.next++
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
+	d.Withdrawn = e.Withdrawn
 	if how == "unknown" {
 		p.perform(p.m.Stored(e.Round, Unknown, 0, "no answer", p.at()))
 		return

@@ -27,13 +27,14 @@ func (m *Machine) writes() (all []Write) {
 			needed[name] = needed[name] || a.New && !own
 		}
 	}
+	withdrawn := m.withdrawn()
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		if d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0) {
 			continue // there is nothing to store, or to decide yet
 		}
-		w := m.write(d, d.target(plan, there, r.record.At))
+		w := m.write(d, d.target(plan, there, r.record.At), withdrawn[d.Model.Name])
 		if w == nil {
 			continue
 		}
@@ -42,7 +43,7 @@ func (m *Machine) writes() (all []Write) {
 			continue
 		}
 		kept := slices.DeleteFunc(slices.Clone(w.Replicas), func(a Assignment) bool { return w.adds(a.Replica) })
-		if first := m.write(d, kept); len(kept) < len(w.Replicas) && first != nil {
+		if first := m.write(d, kept, w.Withdrawn); len(kept) < len(w.Replicas) && first != nil {
 			all = append(all, *first)
 			w.From = first.To
 			w.Changes = slices.DeleteFunc(w.Changes, func(c Change) bool { return c.Withdrawn })
@@ -85,10 +86,31 @@ func assigned(plan *schedule.Plan, model string) (all []schedule.Assignment) {
 	return all
 }
 
+// withdrawn returns the replicas that the plan withdraws, by model. Those on devices that are away or failed are not
+// there.
+func (m *Machine) withdrawn() map[string][]string {
+	r := &m.round
+	usable, departs := make(map[string]bool), make(map[string]bool)
+	for _, device := range r.record.Snapshot.Devices {
+		usable[device.Name] = !device.Failed
+	}
+	for _, d := range r.record.Plan.Departures {
+		departs[d.Replica] = true
+	}
+	all := make(map[string][]string)
+	for _, p := range r.record.Snapshot.Replicas {
+		away := slices.ContainsFunc(p.Devices, func(name string) bool { return !usable[name] })
+		if departs[p.Name] && !away {
+			all[p.Model] = append(all[p.Model], p.Name)
+		}
+	}
+	return all
+}
+
 // write returns the write that gives a deployment its assignments, or nil if it has them.
-func (m *Machine) write(d *Deployment, to []Assignment) *Write {
+func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
-		Replicas: to}
+		Replicas: to, Withdrawn: withdrawn}
 	for _, a := range to {
 		if _, was := d.assignment(a.Replica); !was {
 			w.Changes = append(w.Changes, Change{a.Replica, false, a.Why})
@@ -97,6 +119,11 @@ func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 	for _, a := range d.Assigned {
 		if !slices.ContainsFunc(to, func(o Assignment) bool { return o.Replica == a.Replica }) {
 			w.Changes = append(w.Changes, Change{a.Replica, true, m.departure(a.Replica)})
+		}
+	}
+	for _, r := range d.Reports {
+		if d.offered(r) && slices.Contains(withdrawn, r.Name) {
+			w.Changes = append(w.Changes, Change{r.Name, true, m.departure(r.Name)})
 		}
 	}
 	same := d.Planned && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&

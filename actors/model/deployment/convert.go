@@ -50,7 +50,7 @@ func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
 func specOf(s *messages.DeploymentSpec, waits bool) core.Spec {
 	planning, assigned := planOf(s, waits)
 	return core.Spec{
-		Planning: planning, Assigned: assigned,
+		Planning: planning, Assigned: assigned, Withdrawn: s.GetAssignments().GetWithdrawn(),
 		Settings: core.Settings{
 			Engine: engineOf(s.GetEngine()),
 			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),

@@ -27,15 +27,16 @@ func playPlanned(t *testing.T, hosts ...string) *plannedStage {
 	return s
 }
 
-// plan stores a number of replicas, and assignments of the form replica@node/gpu+gpu; nil: none yet.
-func (s *plannedStage) plan(replicas uint32, assigned []string) {
+// plan stores a number of replicas, and assignments of the form replica@node/gpu+gpu; nil: none yet. Replicas that
+// were not assigned may be withdrawn.
+func (s *plannedStage) plan(replicas uint32, assigned []string, withdrawn ...string) {
 	s.revision++
 	spec := &messages.DeploymentSpec{
 		Name: "m", Path: "p", BlockTokens: new(uint32(16)), Replicas: new(replicas), MinReplicas: new(uint32(0)),
 		MaxReplicas: new(uint32(4)),
 	}
 	if assigned != nil {
-		spec.Assignments = &messages.Assignments{}
+		spec.Assignments = &messages.Assignments{Withdrawn: withdrawn}
 	}
 	for _, a := range assigned {
 		name, at, _ := strings.Cut(a, "@")
@@ -195,6 +196,9 @@ func TestKeepsReplicasUntilPlanned(t *testing.T) {
 		s.expectReplicas("b", "m-1")
 		s.expectAssigned("m-0@a/gpu-0 UP", "m-1@b/gpu-0 UP")
 		s.plan(1, []string{"m-1@b/gpu-0"})
+		s.expectReplicas("a", "m-0") // it came after the plan was made
+		s.expectAssigned("m-0@a/gpu-0 UP", "m-1@b/gpu-0 UP")
+		s.plan(1, []string{"m-1@b/gpu-0"}, "m-0")
 		s.expectReplicas("a")
 		s.expectReplicas("b", "m-1")
 	})
