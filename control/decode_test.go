@@ -18,7 +18,7 @@ func TestNormalizeFillsDefaults(t *testing.T) {
 		StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)),
 		MinReplicas: new(uint32(2)), MaxReplicas: new(uint32(2)),
 		TensorParallel: new(uint32(1)), Pinned: new(false),
-		KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)), IdleAfter: new(uint32(0)),
+		KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)), IdleAfter: new(uint32(0)), WakeWait: new(uint32(0)),
 		MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
 	}
 	if err != nil || !proto.Equal(got, want) {

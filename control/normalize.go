@@ -19,6 +19,9 @@ const maxTensorParallel = 64
 // maxIdleAfter is the longest time without a request before a deployment goes to sleep: 30 days.
 const maxIdleAfter = 30 * 24 * 60 * 60
 
+// maxWakeWait is the longest time in which requests that wake a deployment are gathered: a day.
+const maxWakeWait = 24 * 60 * 60
+
 // Normalize checks a deployment and fills in defaults.
 func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 	if spec == nil {
@@ -55,6 +58,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		{"min_replicas", s.GetMinReplicas(), 0, maxReplicas},
 		{"max_replicas", s.GetMaxReplicas(), 0, maxReplicas},
 		{"idle_after", s.GetIdleAfter(), 0, maxIdleAfter},
+		{"wake_wait", s.GetWakeWait(), 0, maxWakeWait},
 		{"tensor_parallel", s.GetTensorParallel(), 1, maxTensorParallel},
 	} {
 		if f.value > f.max {
@@ -88,7 +92,7 @@ func normalizeEngine(s *messages.DeploymentSpec) error {
 	return nil
 }
 
-// checkBounds checks replicas, min_replicas, max_replicas and idle_after. A model without replicas,
+// checkBounds checks replicas, min_replicas, max_replicas, idle_after and wake_wait. A model without replicas,
 // asleep or stopped, keeps its bounds.
 func checkBounds(s *messages.DeploymentSpec) error {
 	replicas, low, high := s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()
@@ -108,6 +112,10 @@ func checkBounds(s *messages.DeploymentSpec) error {
 	if s.GetIdleAfter() > 0 && low > 0 {
 		return fmt.Errorf("deployment %s: idle_after is %d, but with min_replicas %d it never goes to sleep; "+
 			"set min_replicas to 0, or idle_after to null", s.GetName(), s.GetIdleAfter(), low)
+	}
+	if s.GetWakeWait() > 0 && low > 0 {
+		return fmt.Errorf("deployment %s: wake_wait is %d, but with min_replicas %d no request wakes it; "+
+			"set min_replicas to 0, or wake_wait to null", s.GetName(), s.GetWakeWait(), low)
 	}
 	return nil
 }

@@ -56,6 +56,22 @@ func TestNormalizeBounds(t *testing.T) {
 	}
 }
 
+// TestNormalizeTimes checks that times that only count for models that sleep are refused for others.
+func TestNormalizeTimes(t *testing.T) {
+	for refused, change := range map[string]func(*messages.DeploymentSpec){
+		"":                                  func(s *messages.DeploymentSpec) { s.IdleAfter, s.WakeWait = new(uint32(60)), new(uint32(60)) },
+		"idle_after is":                     func(s *messages.DeploymentSpec) { s.IdleAfter, s.MinReplicas = new(uint32(60)), new(uint32(1)) },
+		"wake_wait is":                      func(s *messages.DeploymentSpec) { s.WakeWait, s.MinReplicas = new(uint32(60)), new(uint32(1)) },
+		"wake_wait is 86401; at most 86400": func(s *messages.DeploymentSpec) { s.WakeWait = new(uint32(86401)) },
+	} {
+		s := bounds{1, 0, 1}.spec()
+		change(s)
+		if _, err := Normalize(s); (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%v, want %q", err, refused)
+		}
+	}
+}
+
 // TestZeroIsNotAbsent checks that a field with value 0 is not treated as absent.
 func TestZeroIsNotAbsent(t *testing.T) {
 	for body, want := range map[string]string{

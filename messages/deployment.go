@@ -34,7 +34,7 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 		{&s.MaxSequences, 64}, {&s.MaxWaiting, 1024}, {&s.StepTokens, 512}, {&s.BlockTokens, 16}, {&s.KvBlocks, 0},
 		{&s.AdapterPages, 0}, {&s.MaxAdapters, DefaultAdapters}, {&s.MaxAdapterRank, DefaultAdapterRank},
 		{&s.MinReplicas, s.GetReplicas()}, {&s.MaxReplicas, max(s.GetReplicas(), least)},
-		{&s.IdleAfter, 0}, {&s.TensorParallel, 1},
+		{&s.IdleAfter, 0}, {&s.WakeWait, 0}, {&s.TensorParallel, 1},
 	} {
 		if *f.field == nil {
 			*f.field = new(f.byDefault)

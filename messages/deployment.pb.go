@@ -323,7 +323,10 @@ type DeploymentSpec struct {
 	// leaves the deployment as it is. Commands set it; absent: the planner decides.
 	HeldBy *Hold `protobuf:"bytes,35,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	// The replicas and their devices. Only the planner sets them; absent: it has not planned yet.
-	Assignments   *Assignments `protobuf:"bytes,36,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	Assignments *Assignments `protobuf:"bytes,36,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	// Seconds that requests which wake the deployment may wait for a device that another one of its priority
+	// uses; they are gathered meanwhile. Default 0: the other one leaves after its minimum residence.
+	WakeWait      *uint32 `protobuf:"varint,43,opt,name=wake_wait,json=wakeWait,proto3,oneof" json:"wake_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +576,13 @@ func (x *DeploymentSpec) GetAssignments() *Assignments {
 		return x.Assignments
 	}
 	return nil
+}
+
+func (x *DeploymentSpec) GetWakeWait() uint32 {
+	if x != nil && x.WakeWait != nil {
+		return *x.WakeWait
+	}
+	return 0
 }
 
 // Slo (desired) has the P99 times within which requests are to be served. An absent time is not required.
@@ -2163,7 +2173,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xe3\f\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x93\r\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -2200,7 +2210,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0ftensor_parallel\x18! \x01(\rH\x0eR\x0etensorParallel\x88\x01\x01\x12\x1b\n" +
 	"\x06pinned\x18\" \x01(\bH\x0fR\x06pinned\x88\x01\x01\x12(\n" +
 	"\aheld_by\x18# \x01(\v2\x0f.troupe.v1.HoldR\x06heldBy\x128\n" +
-	"\vassignments\x18$ \x01(\v2\x16.troupe.v1.AssignmentsR\vassignments\x1aR\n" +
+	"\vassignments\x18$ \x01(\v2\x16.troupe.v1.AssignmentsR\vassignments\x12 \n" +
+	"\twake_wait\x18+ \x01(\rH\x10R\bwakeWait\x88\x01\x01\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
@@ -2220,7 +2231,9 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\v_idle_afterB\v\n" +
 	"\t_priorityB\x12\n" +
 	"\x10_tensor_parallelB\t\n" +
-	"\a_pinned\"c\n" +
+	"\a_pinnedB\f\n" +
+	"\n" +
+	"_wake_wait\"c\n" +
 	"\x03Slo\x12-\n" +
 	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04ttft\x12-\n" +
 	"\x04tpot\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04tpot\"\x8a\x01\n" +

@@ -7,7 +7,7 @@ import (
 )
 
 // Held reports whether an operator's command holds the deployment, so that the planner leaves it as it is.
-// A hold that has a time ends with Release, not by itself.
+// A hold that has a time ends with EndHolds, which the planner stores then, and not by itself.
 func (s *DeploymentSpec) Held() bool {
 	return s.GetHeldBy() != nil || s.GetLevel() != Level_LEVEL_UNSPECIFIED || len(s.GetReplicaLevels()) > 0 ||
 		len(s.GetPreemptions()) > 0
@@ -46,8 +46,13 @@ func (h *Hold) Text() string {
 // preempted replicas, and those on standby or parked.
 func (s *DeploymentSpec) Release() *DeploymentSpec {
 	s = proto.CloneOf(s)
-	s.HeldBy, s.Level, s.ReplicaLevels, s.Preemptions = nil, Level_LEVEL_UNSPECIFIED, nil, nil
+	s.EndHolds()
 	return s
+}
+
+// EndHolds removes all that holds the deployment, as Release does.
+func (s *DeploymentSpec) EndHolds() {
+	s.HeldBy, s.Level, s.ReplicaLevels, s.Preemptions = nil, Level_LEVEL_UNSPECIFIED, nil, nil
 }
 
 // EndHold removes the hold if no level and no preemption needs it.

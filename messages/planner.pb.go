@@ -274,6 +274,44 @@ func (x *PlannerStatus) GetNext() *timestamppb.Timestamp {
 	return nil
 }
 
+// ClusterChanged (event, from the router of a node to its planner) says that a stored deployment, the status of
+// one or a node has changed in a way that may call for a plan.
+type ClusterChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterChanged) Reset() {
+	*x = ClusterChanged{}
+	mi := &file_messages_planner_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterChanged) ProtoMessage() {}
+
+func (x *ClusterChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_planner_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterChanged.ProtoReflect.Descriptor instead.
+func (*ClusterChanged) Descriptor() ([]byte, []int) {
+	return file_messages_planner_proto_rawDescGZIP(), []int{3}
+}
+
 // GetPlan (query, to the planner that leads) is answered by PlanReport, or by Refused: NOT_READY if this
 // node does not lead, or NOT_FOUND.
 type GetPlan struct {
@@ -289,7 +327,7 @@ type GetPlan struct {
 
 func (x *GetPlan) Reset() {
 	*x = GetPlan{}
-	mi := &file_messages_planner_proto_msgTypes[3]
+	mi := &file_messages_planner_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -301,7 +339,7 @@ func (x *GetPlan) String() string {
 func (*GetPlan) ProtoMessage() {}
 
 func (x *GetPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[3]
+	mi := &file_messages_planner_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -314,7 +352,7 @@ func (x *GetPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlan.ProtoReflect.Descriptor instead.
 func (*GetPlan) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{3}
+	return file_messages_planner_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetPlan) GetRequestId() string {
@@ -367,7 +405,7 @@ type PlanReport struct {
 
 func (x *PlanReport) Reset() {
 	*x = PlanReport{}
-	mi := &file_messages_planner_proto_msgTypes[4]
+	mi := &file_messages_planner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +417,7 @@ func (x *PlanReport) String() string {
 func (*PlanReport) ProtoMessage() {}
 
 func (x *PlanReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[4]
+	mi := &file_messages_planner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +430,7 @@ func (x *PlanReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanReport.ProtoReflect.Descriptor instead.
 func (*PlanReport) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{4}
+	return file_messages_planner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PlanReport) GetRequestId() string {
@@ -498,7 +536,7 @@ type PlanStep struct {
 
 func (x *PlanStep) Reset() {
 	*x = PlanStep{}
-	mi := &file_messages_planner_proto_msgTypes[5]
+	mi := &file_messages_planner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +548,7 @@ func (x *PlanStep) String() string {
 func (*PlanStep) ProtoMessage() {}
 
 func (x *PlanStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[5]
+	mi := &file_messages_planner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +561,7 @@ func (x *PlanStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanStep.ProtoReflect.Descriptor instead.
 func (*PlanStep) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{5}
+	return file_messages_planner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlanStep) GetName() string {
@@ -574,7 +612,7 @@ type ModelPlan struct {
 
 func (x *ModelPlan) Reset() {
 	*x = ModelPlan{}
-	mi := &file_messages_planner_proto_msgTypes[6]
+	mi := &file_messages_planner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +624,7 @@ func (x *ModelPlan) String() string {
 func (*ModelPlan) ProtoMessage() {}
 
 func (x *ModelPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[6]
+	mi := &file_messages_planner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +637,7 @@ func (x *ModelPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelPlan.ProtoReflect.Descriptor instead.
 func (*ModelPlan) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{6}
+	return file_messages_planner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ModelPlan) GetName() string {
@@ -750,7 +788,7 @@ type ModelFigures struct {
 
 func (x *ModelFigures) Reset() {
 	*x = ModelFigures{}
-	mi := &file_messages_planner_proto_msgTypes[7]
+	mi := &file_messages_planner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +800,7 @@ func (x *ModelFigures) String() string {
 func (*ModelFigures) ProtoMessage() {}
 
 func (x *ModelFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[7]
+	mi := &file_messages_planner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +813,7 @@ func (x *ModelFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFigures.ProtoReflect.Descriptor instead.
 func (*ModelFigures) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{7}
+	return file_messages_planner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelFigures) GetRate() float64 {
@@ -886,7 +924,7 @@ type PlannedReplica struct {
 
 func (x *PlannedReplica) Reset() {
 	*x = PlannedReplica{}
-	mi := &file_messages_planner_proto_msgTypes[8]
+	mi := &file_messages_planner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +936,7 @@ func (x *PlannedReplica) String() string {
 func (*PlannedReplica) ProtoMessage() {}
 
 func (x *PlannedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[8]
+	mi := &file_messages_planner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +949,7 @@ func (x *PlannedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedReplica.ProtoReflect.Descriptor instead.
 func (*PlannedReplica) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{8}
+	return file_messages_planner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlannedReplica) GetName() string {
@@ -984,7 +1022,7 @@ type PlannedDeparture struct {
 
 func (x *PlannedDeparture) Reset() {
 	*x = PlannedDeparture{}
-	mi := &file_messages_planner_proto_msgTypes[9]
+	mi := &file_messages_planner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1034,7 @@ func (x *PlannedDeparture) String() string {
 func (*PlannedDeparture) ProtoMessage() {}
 
 func (x *PlannedDeparture) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[9]
+	mi := &file_messages_planner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1047,7 @@ func (x *PlannedDeparture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedDeparture.ProtoReflect.Descriptor instead.
 func (*PlannedDeparture) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{9}
+	return file_messages_planner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlannedDeparture) GetName() string {
@@ -1061,7 +1099,7 @@ type PlanWrite struct {
 
 func (x *PlanWrite) Reset() {
 	*x = PlanWrite{}
-	mi := &file_messages_planner_proto_msgTypes[10]
+	mi := &file_messages_planner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1111,7 @@ func (x *PlanWrite) String() string {
 func (*PlanWrite) ProtoMessage() {}
 
 func (x *PlanWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[10]
+	mi := &file_messages_planner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1124,7 @@ func (x *PlanWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanWrite.ProtoReflect.Descriptor instead.
 func (*PlanWrite) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{10}
+	return file_messages_planner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PlanWrite) GetModel() string {
@@ -1135,7 +1173,7 @@ type GetPlanHistory struct {
 
 func (x *GetPlanHistory) Reset() {
 	*x = GetPlanHistory{}
-	mi := &file_messages_planner_proto_msgTypes[11]
+	mi := &file_messages_planner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1185,7 @@ func (x *GetPlanHistory) String() string {
 func (*GetPlanHistory) ProtoMessage() {}
 
 func (x *GetPlanHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[11]
+	mi := &file_messages_planner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1198,7 @@ func (x *GetPlanHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanHistory.ProtoReflect.Descriptor instead.
 func (*GetPlanHistory) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{11}
+	return file_messages_planner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetPlanHistory) GetRequestId() string {
@@ -1189,7 +1227,7 @@ type PlanHistory struct {
 
 func (x *PlanHistory) Reset() {
 	*x = PlanHistory{}
-	mi := &file_messages_planner_proto_msgTypes[12]
+	mi := &file_messages_planner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1239,7 @@ func (x *PlanHistory) String() string {
 func (*PlanHistory) ProtoMessage() {}
 
 func (x *PlanHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[12]
+	mi := &file_messages_planner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1252,7 @@ func (x *PlanHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanHistory.ProtoReflect.Descriptor instead.
 func (*PlanHistory) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{12}
+	return file_messages_planner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanHistory) GetRequestId() string {
@@ -1250,7 +1288,7 @@ type ExplainModel struct {
 
 func (x *ExplainModel) Reset() {
 	*x = ExplainModel{}
-	mi := &file_messages_planner_proto_msgTypes[13]
+	mi := &file_messages_planner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1300,7 @@ func (x *ExplainModel) String() string {
 func (*ExplainModel) ProtoMessage() {}
 
 func (x *ExplainModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[13]
+	mi := &file_messages_planner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1313,7 @@ func (x *ExplainModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainModel.ProtoReflect.Descriptor instead.
 func (*ExplainModel) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{13}
+	return file_messages_planner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExplainModel) GetRequestId() string {
@@ -1308,7 +1346,7 @@ type ModelExplanation struct {
 
 func (x *ModelExplanation) Reset() {
 	*x = ModelExplanation{}
-	mi := &file_messages_planner_proto_msgTypes[14]
+	mi := &file_messages_planner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1358,7 @@ func (x *ModelExplanation) String() string {
 func (*ModelExplanation) ProtoMessage() {}
 
 func (x *ModelExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[14]
+	mi := &file_messages_planner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1371,7 @@ func (x *ModelExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelExplanation.ProtoReflect.Descriptor instead.
 func (*ModelExplanation) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{14}
+	return file_messages_planner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ModelExplanation) GetRequestId() string {
@@ -1397,7 +1435,7 @@ type DeviceVerdict struct {
 
 func (x *DeviceVerdict) Reset() {
 	*x = DeviceVerdict{}
-	mi := &file_messages_planner_proto_msgTypes[15]
+	mi := &file_messages_planner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1447,7 @@ func (x *DeviceVerdict) String() string {
 func (*DeviceVerdict) ProtoMessage() {}
 
 func (x *DeviceVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[15]
+	mi := &file_messages_planner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1460,7 @@ func (x *DeviceVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceVerdict.ProtoReflect.Descriptor instead.
 func (*DeviceVerdict) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{15}
+	return file_messages_planner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeviceVerdict) GetDevice() string {
@@ -1459,7 +1497,7 @@ type FailedAttempt struct {
 
 func (x *FailedAttempt) Reset() {
 	*x = FailedAttempt{}
-	mi := &file_messages_planner_proto_msgTypes[16]
+	mi := &file_messages_planner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1509,7 @@ func (x *FailedAttempt) String() string {
 func (*FailedAttempt) ProtoMessage() {}
 
 func (x *FailedAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[16]
+	mi := &file_messages_planner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1522,7 @@ func (x *FailedAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedAttempt.ProtoReflect.Descriptor instead.
 func (*FailedAttempt) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{16}
+	return file_messages_planner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FailedAttempt) GetDevice() string {
@@ -1541,7 +1579,8 @@ const file_messages_planner_proto_rawDesc = "" +
 	" \x01(\x04R\tconflicts\x12\x16\n" +
 	"\x06failed\x18\v \x01(\x04R\x06failed\x12)\n" +
 	"\x04last\x18\f \x01(\v2\x15.troupe.v1.PlanReportR\x04last\x12.\n" +
-	"\x04next\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x04next\"n\n" +
+	"\x04next\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x04next\"\x10\n" +
+	"\x0eClusterChanged\"n\n" +
 	"\aGetPlan\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x10\n" +
@@ -1681,57 +1720,58 @@ func file_messages_planner_proto_rawDescGZIP() []byte {
 	return file_messages_planner_proto_rawDescData
 }
 
-var file_messages_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_messages_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_messages_planner_proto_goTypes = []any{
 	(*PlannerPause)(nil),          // 0: troupe.v1.PlannerPause
 	(*GetPlanner)(nil),            // 1: troupe.v1.GetPlanner
 	(*PlannerStatus)(nil),         // 2: troupe.v1.PlannerStatus
-	(*GetPlan)(nil),               // 3: troupe.v1.GetPlan
-	(*PlanReport)(nil),            // 4: troupe.v1.PlanReport
-	(*PlanStep)(nil),              // 5: troupe.v1.PlanStep
-	(*ModelPlan)(nil),             // 6: troupe.v1.ModelPlan
-	(*ModelFigures)(nil),          // 7: troupe.v1.ModelFigures
-	(*PlannedReplica)(nil),        // 8: troupe.v1.PlannedReplica
-	(*PlannedDeparture)(nil),      // 9: troupe.v1.PlannedDeparture
-	(*PlanWrite)(nil),             // 10: troupe.v1.PlanWrite
-	(*GetPlanHistory)(nil),        // 11: troupe.v1.GetPlanHistory
-	(*PlanHistory)(nil),           // 12: troupe.v1.PlanHistory
-	(*ExplainModel)(nil),          // 13: troupe.v1.ExplainModel
-	(*ModelExplanation)(nil),      // 14: troupe.v1.ModelExplanation
-	(*DeviceVerdict)(nil),         // 15: troupe.v1.DeviceVerdict
-	(*FailedAttempt)(nil),         // 16: troupe.v1.FailedAttempt
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*ClusterChanged)(nil),        // 3: troupe.v1.ClusterChanged
+	(*GetPlan)(nil),               // 4: troupe.v1.GetPlan
+	(*PlanReport)(nil),            // 5: troupe.v1.PlanReport
+	(*PlanStep)(nil),              // 6: troupe.v1.PlanStep
+	(*ModelPlan)(nil),             // 7: troupe.v1.ModelPlan
+	(*ModelFigures)(nil),          // 8: troupe.v1.ModelFigures
+	(*PlannedReplica)(nil),        // 9: troupe.v1.PlannedReplica
+	(*PlannedDeparture)(nil),      // 10: troupe.v1.PlannedDeparture
+	(*PlanWrite)(nil),             // 11: troupe.v1.PlanWrite
+	(*GetPlanHistory)(nil),        // 12: troupe.v1.GetPlanHistory
+	(*PlanHistory)(nil),           // 13: troupe.v1.PlanHistory
+	(*ExplainModel)(nil),          // 14: troupe.v1.ExplainModel
+	(*ModelExplanation)(nil),      // 15: troupe.v1.ModelExplanation
+	(*DeviceVerdict)(nil),         // 16: troupe.v1.DeviceVerdict
+	(*FailedAttempt)(nil),         // 17: troupe.v1.FailedAttempt
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_messages_planner_proto_depIdxs = []int32{
-	17, // 0: troupe.v1.PlannerPause.at:type_name -> google.protobuf.Timestamp
-	17, // 1: troupe.v1.PlannerStatus.since:type_name -> google.protobuf.Timestamp
+	18, // 0: troupe.v1.PlannerPause.at:type_name -> google.protobuf.Timestamp
+	18, // 1: troupe.v1.PlannerStatus.since:type_name -> google.protobuf.Timestamp
 	0,  // 2: troupe.v1.PlannerStatus.paused:type_name -> troupe.v1.PlannerPause
-	4,  // 3: troupe.v1.PlannerStatus.last:type_name -> troupe.v1.PlanReport
-	17, // 4: troupe.v1.PlannerStatus.next:type_name -> google.protobuf.Timestamp
-	17, // 5: troupe.v1.PlanReport.at:type_name -> google.protobuf.Timestamp
-	5,  // 6: troupe.v1.PlanReport.steps:type_name -> troupe.v1.PlanStep
-	6,  // 7: troupe.v1.PlanReport.models:type_name -> troupe.v1.ModelPlan
-	8,  // 8: troupe.v1.PlanReport.replicas:type_name -> troupe.v1.PlannedReplica
-	9,  // 9: troupe.v1.PlanReport.departures:type_name -> troupe.v1.PlannedDeparture
-	10, // 10: troupe.v1.PlanReport.writes:type_name -> troupe.v1.PlanWrite
-	18, // 11: troupe.v1.PlanStep.took:type_name -> google.protobuf.Duration
-	17, // 12: troupe.v1.ModelPlan.held_until:type_name -> google.protobuf.Timestamp
-	18, // 13: troupe.v1.ModelPlan.slo_ttft:type_name -> google.protobuf.Duration
-	18, // 14: troupe.v1.ModelPlan.slo_tpot:type_name -> google.protobuf.Duration
-	7,  // 15: troupe.v1.ModelPlan.demand:type_name -> troupe.v1.ModelFigures
-	18, // 16: troupe.v1.ModelFigures.ttft:type_name -> google.protobuf.Duration
-	18, // 17: troupe.v1.ModelFigures.tpot:type_name -> google.protobuf.Duration
-	17, // 18: troupe.v1.ModelFigures.oldest:type_name -> google.protobuf.Timestamp
-	17, // 19: troupe.v1.ModelFigures.last:type_name -> google.protobuf.Timestamp
-	4,  // 20: troupe.v1.PlanHistory.plans:type_name -> troupe.v1.PlanReport
-	17, // 21: troupe.v1.ModelExplanation.at:type_name -> google.protobuf.Timestamp
-	6,  // 22: troupe.v1.ModelExplanation.model:type_name -> troupe.v1.ModelPlan
-	8,  // 23: troupe.v1.ModelExplanation.replicas:type_name -> troupe.v1.PlannedReplica
-	9,  // 24: troupe.v1.ModelExplanation.departures:type_name -> troupe.v1.PlannedDeparture
-	15, // 25: troupe.v1.ModelExplanation.devices:type_name -> troupe.v1.DeviceVerdict
-	16, // 26: troupe.v1.ModelExplanation.attempts:type_name -> troupe.v1.FailedAttempt
-	17, // 27: troupe.v1.FailedAttempt.until:type_name -> google.protobuf.Timestamp
+	5,  // 3: troupe.v1.PlannerStatus.last:type_name -> troupe.v1.PlanReport
+	18, // 4: troupe.v1.PlannerStatus.next:type_name -> google.protobuf.Timestamp
+	18, // 5: troupe.v1.PlanReport.at:type_name -> google.protobuf.Timestamp
+	6,  // 6: troupe.v1.PlanReport.steps:type_name -> troupe.v1.PlanStep
+	7,  // 7: troupe.v1.PlanReport.models:type_name -> troupe.v1.ModelPlan
+	9,  // 8: troupe.v1.PlanReport.replicas:type_name -> troupe.v1.PlannedReplica
+	10, // 9: troupe.v1.PlanReport.departures:type_name -> troupe.v1.PlannedDeparture
+	11, // 10: troupe.v1.PlanReport.writes:type_name -> troupe.v1.PlanWrite
+	19, // 11: troupe.v1.PlanStep.took:type_name -> google.protobuf.Duration
+	18, // 12: troupe.v1.ModelPlan.held_until:type_name -> google.protobuf.Timestamp
+	19, // 13: troupe.v1.ModelPlan.slo_ttft:type_name -> google.protobuf.Duration
+	19, // 14: troupe.v1.ModelPlan.slo_tpot:type_name -> google.protobuf.Duration
+	8,  // 15: troupe.v1.ModelPlan.demand:type_name -> troupe.v1.ModelFigures
+	19, // 16: troupe.v1.ModelFigures.ttft:type_name -> google.protobuf.Duration
+	19, // 17: troupe.v1.ModelFigures.tpot:type_name -> google.protobuf.Duration
+	18, // 18: troupe.v1.ModelFigures.oldest:type_name -> google.protobuf.Timestamp
+	18, // 19: troupe.v1.ModelFigures.last:type_name -> google.protobuf.Timestamp
+	5,  // 20: troupe.v1.PlanHistory.plans:type_name -> troupe.v1.PlanReport
+	18, // 21: troupe.v1.ModelExplanation.at:type_name -> google.protobuf.Timestamp
+	7,  // 22: troupe.v1.ModelExplanation.model:type_name -> troupe.v1.ModelPlan
+	9,  // 23: troupe.v1.ModelExplanation.replicas:type_name -> troupe.v1.PlannedReplica
+	10, // 24: troupe.v1.ModelExplanation.departures:type_name -> troupe.v1.PlannedDeparture
+	16, // 25: troupe.v1.ModelExplanation.devices:type_name -> troupe.v1.DeviceVerdict
+	17, // 26: troupe.v1.ModelExplanation.attempts:type_name -> troupe.v1.FailedAttempt
+	18, // 27: troupe.v1.FailedAttempt.until:type_name -> google.protobuf.Timestamp
 	28, // [28:28] is the sub-list for method output_type
 	28, // [28:28] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
@@ -1744,14 +1784,14 @@ func file_messages_planner_proto_init() {
 	if File_messages_planner_proto != nil {
 		return
 	}
-	file_messages_planner_proto_msgTypes[7].OneofWrappers = []any{}
+	file_messages_planner_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_planner_proto_rawDesc), len(file_messages_planner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -67,10 +67,13 @@ type planner struct {
 	machine     *core.Machine
 	asked       map[string]asked // by request
 	asks        uint64
+	ticks       uint64    // number of the next tick
+	next        time.Time // of the next tick
+	last        time.Time // of the last one
 }
 
-// tick is a message to self.
-type tick struct{ incarnation uint64 }
+// tick is a message to self. Only the one with the latest number counts.
+type tick struct{ incarnation, number uint64 }
 
 func (p *planner) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
@@ -80,6 +83,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
+	case *messages.ClusterChanged:
+		p.onClusterChanged(ctx)
 	case *acquired:
 		p.onAcquired(ctx, msg)
 	case *viewed:
@@ -105,19 +110,47 @@ func (p *planner) Receive(ctx actor.Context) {
 
 func (p *planner) onStarted(ctx actor.Context) {
 	p.lifetime, p.cancel = context.WithCancel(context.Background())
-	p.onTick(ctx, &tick{p.incarnation})
+	p.onTick(ctx, &tick{p.incarnation, p.ticks})
 }
 
 func (p *planner) onTick(ctx actor.Context, msg *tick) {
-	if msg.incarnation != p.incarnation {
+	if msg.incarnation != p.incarnation || msg.number != p.ticks {
 		return
 	}
 	p.perform(ctx, p.machine.Tick(p.at(ctx)))
+	now := supervise.Now(ctx)
 	interval := tickInterval
-	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(supervise.Now(ctx)) {
+	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(now) {
 		interval = soonInterval
 	}
-	supervise.After(ctx, interval, msg)
+	p.last = now
+	p.tickAt(ctx, now.Add(interval))
+}
+
+// tickAt makes the next tick come at a time, instead of when it was to come.
+func (p *planner) tickAt(ctx actor.Context, at time.Time) {
+	p.ticks++
+	p.next = at
+	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
+}
+
+// onClusterChanged makes the next tick come soon, but not sooner than soonInterval after the last one.
+func (p *planner) onClusterChanged(ctx actor.Context) {
+	now := supervise.Now(ctx)
+	if leader, _ := p.Leader(); leader != p.Node {
+		return
+	}
+	p.machine.Changed(now)
+	if at := p.last.Add(soonInterval); at.Before(p.next) {
+		p.tickAt(ctx, later(at, now))
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // at returns the present time, and what holds now.

@@ -68,8 +68,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}
+	preempted.WakeWait = new(uint32(60))
 	d := deploymentOf(preempted, 1, nil, now)
-	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 || d.Model.Sized {
+	if !reflect.DeepEqual(d.Reserved, []string{"m-1"}) || d.Model.IdleAfter != math.MaxInt64 ||
+		d.Model.WakeWait != time.Minute || d.Model.Sized {
 		t.Errorf("%+v", d)
 	}
 }
@@ -141,5 +143,31 @@ func TestAssignmentsSurvive(t *testing.T) {
 	d := deploymentOf(spec, 1, nil, now)
 	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestRevision checks that other settings or files make another revision, and other numbers of replicas do not.
+func TestRevision(t *testing.T) {
+	of := func(change func(s *messages.DeploymentSpec)) schedule.Model {
+		spec := &messages.DeploymentSpec{Name: "m", Path: "p", Deploy: 1, RevisionDigest: "r", KvBlocks: new(uint32(8))}
+		change(spec)
+		return deploymentOf(spec, 1, nil, now).Model
+	}
+	first := of(func(*messages.DeploymentSpec) {})
+	for name, c := range map[string]struct {
+		change func(s *messages.DeploymentSpec)
+		same   bool
+	}{
+		"blocks": {func(s *messages.DeploymentSpec) { s.KvBlocks = new(uint32(9)) }, false},
+		"deploy": {func(s *messages.DeploymentSpec) { s.Deploy++ }, false},
+		"engine": {func(s *messages.DeploymentSpec) { s.Engine = &messages.EngineSpec{Kind: "simulated"} }, false},
+		"plan": {func(s *messages.DeploymentSpec) {
+			s.Replicas, s.Assignments = new(uint32(3)), &messages.Assignments{Term: 2}
+		}, true},
+		"held": {func(s *messages.DeploymentSpec) { s.HeldBy = &messages.Hold{Who: "ops"} }, true},
+	} {
+		if m := of(c.change); (m.Revision == first.Revision) != c.same || m.Files != "r" {
+			t.Errorf("%s: %q after %q, files %q", name, m.Revision, first.Revision, m.Files)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -73,8 +74,10 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	*m = schedule.Model{
 		Name: spec.GetName(), Priority: priorityOf(spec.GetPriority()), SLO: sloOf(spec), Min: least, Max: most,
 		Replicas: int(spec.Wanted()), Engine: engineOf(spec.GetEngine().GetKind()),
-		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(),
+		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), Files: spec.GetRevisionDigest(),
+		Revision:  revisionOf(spec),
 		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second, Loads: loadsOf(status),
+		WakeWait: time.Duration(spec.GetWakeWait()) * time.Second,
 	}
 	if m.IdleAfter == 0 {
 		m.IdleAfter = math.MaxInt64 // never
@@ -94,6 +97,14 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	}
 	m.Demand, d.Active = demandOf(status, now)
 	return d
+}
+
+// revisionOf returns what changes when an operator deploys other settings or files, so that a start that failed
+// may succeed.
+func revisionOf(s *messages.DeploymentSpec) string {
+	return fmt.Sprintf("%d %s %v %d %d %d %d %d %d %d %d %d", s.GetDeploy(), s.GetPath(), s.GetEngine(),
+		s.GetTensorParallel(), s.GetMaxSequences(), s.GetMaxWaiting(), s.GetStepTokens(), s.GetBlockTokens(),
+		s.GetKvBlocks(), s.GetAdapterPages(), s.GetMaxAdapters(), s.GetMaxAdapterRank())
 }
 
 // hold sets who holds a deployment as it is.

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/actors/planner"
 	"troupe/actors/supervise"
@@ -90,7 +91,9 @@ func (s *stage) assign(_ context.Context, a planner.Assigned) (uint64, error) {
 			return 0, planner.ErrConflict
 		}
 		spec := proto.CloneOf(d.GetSpec())
-		spec.Replicas, spec.Assignments = new(a.Replicas), a.Assignments
+		if spec.Replicas, spec.Assignments = new(a.Replicas), a.Assignments; a.Released != "" {
+			spec.EndHolds()
+		}
 		s.specs = slices.Clone(s.specs)
 		s.specs[i] = &messages.ApplyDeployment{Spec: spec, Revision: a.Revision + 100}
 		var names []string
@@ -224,6 +227,28 @@ func TestWakesAndRefuses(t *testing.T) {
 	})
 }
 
+// TestPlansSoonAfterChange checks that a change that the router reports is planned within 200 ms, and that many
+// reports lead to no more than ten observations a second.
+func TestPlansSoonAfterChange(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("n", 0, 1, nil)
+		s.play()
+		s.after(20*time.Second, "n: 0 [] of term 7")
+		s.set(func() { s.wakes["n"] = 3 })
+		s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+		s.after(200*time.Millisecond, "n: 1 [n-0] of term 7")
+		s.after(20 * time.Second)
+		seen := len(testkit.Got[*messages.GetClusterView](s.router))
+		for range 100 {
+			s.sys.Root.Send(s.pid, &messages.ClusterChanged{})
+			s.after(10 * time.Millisecond)
+		}
+		if n := len(testkit.Got[*messages.GetClusterView](s.router)) - seen; n < 9 || n > 11 {
+			t.Errorf("%d observations in a second", n)
+		}
+	})
+}
+
 // TestOnlyLeaderStores checks that a planner without the lease stores nothing and says who leads.
 func TestOnlyLeaderStores(t *testing.T) {
 	run(t, func(s *stage) {
@@ -314,5 +339,26 @@ func TestHoldsAndStops(t *testing.T) {
 		if m := report.GetModels()[0]; m.GetHeldBy() != "ops (models.scale)" || m.GetReplicas() != 2 {
 			t.Errorf("%v", m)
 		}
+	})
+}
+
+// TestEndsHolds checks that a hold ends at its time, with the levels that an operator has set, and that the
+// planner decides on the number from then on.
+func TestEndsHolds(t *testing.T) {
+	run(t, func(s *stage) {
+		s.deploy("m", 1, 1, func(d *messages.DeploymentSpec) {
+			d.Level = messages.Level_LEVEL_PARKED
+			d.HeldBy = &messages.Hold{Who: "ops", What: "models.park", Until: timestamppb.New(time.Now().Add(time.Minute))}
+		})
+		s.play()
+		s.after(59*time.Second, "m: 1 [] of term 7")
+		if !s.specs[0].GetSpec().Held() {
+			t.Error("it was released early")
+		}
+		s.after(2*time.Second, "m: 1 [m-0] of term 7")
+		if s.specs[0].GetSpec().Held() {
+			t.Error("it is still held")
+		}
+		s.after(time.Minute)
 	})
 }

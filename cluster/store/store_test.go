@@ -197,7 +197,7 @@ func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 			Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)),
 			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)),
 			BlockTokens: new(uint32(32)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
-			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)), IdleAfter: new(uint32(0)),
+			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)), IdleAfter: new(uint32(0)), WakeWait: new(uint32(0)),
 			TensorParallel: new(uint32(1)), Pinned: new(false),
 		},
 		`{"name":"m","path":"/p","replicas":2}`: complete(2),

@@ -43,6 +43,7 @@ type Deployment struct {
 	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
 	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
 	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
+	WakeWait     *uint32 `yaml:"wake_wait" validate:"omitempty,max=86400"`
 	Priority     string  `yaml:"priority" validate:"omitempty,oneof=critical high standard batch interactive"`
 	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
 	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
@@ -124,6 +125,7 @@ func (f file) specs() []*messages.DeploymentSpec {
 		specs[i] = &messages.DeploymentSpec{
 			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
 			IdleAfter:    d.IdleAfter,
+			WakeWait:     d.WakeWait,
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,

@@ -25,10 +25,13 @@ func (d *Deployment) onDeparted(all []Departed) {
 	}
 }
 
-// expectGPUs counts the GPUs of a node that joins as silent, so that requests wait until they have
+// expectGPUs makes requests wait for the GPUs of a node that joins: until the next plan, or until they have
 // answered a placement.
 func (d *Deployment) expectGPUs(m Member, now time.Time) {
 	d.noRoom = false
+	if d.planned() && d.failure != nil && d.failure.unplaced {
+		d.failure.later = true
+	}
 	for _, gpu := range m.GPUs {
 		d.silent[Location{m.Name, gpu}] = now
 	}
@@ -52,7 +55,7 @@ func (d *Deployment) awaits() bool {
 		}
 	}
 	for _, since := range d.silent {
-		if d.now.Sub(since) < awaitNode {
+		if !d.planned() && d.now.Sub(since) < awaitNode { // else the planner says whether it waits for a GPU
 			return true
 		}
 	}

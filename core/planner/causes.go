@@ -12,6 +12,8 @@ import (
 const (
 	// livelyFor is how long observations follow each other quickly after a change.
 	livelyFor = 5 * time.Second
+	// changedFor is how long they do after a change that was reported.
+	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
 	// behindFor is how long an observation that lacks this planner's own write is not used.
@@ -20,19 +22,22 @@ const (
 
 // seen is what the last plan saw. What differs from it leads to another plan.
 type seen struct {
-	at      time.Time
-	due     time.Time // a backoff ends or a start times out; zero: none
-	took    time.Duration
-	models  map[string]seenModel
-	ended   map[string]string // replicas that failed or ended, with the reason
-	offered map[string]bool   // replicas that are there, and neither assigned nor withdrawn
-	nodes   map[string]string
+	at     time.Time
+	due    time.Time // a backoff ends or a start times out; zero: none
+	took   time.Duration
+	models map[string]seenModel
+	ended  map[string]string // replicas that failed or ended, with the reason
+	// progress is how far the replicas have come that were reported.
+	progress map[string]schedule.Progress
+	offered  map[string]bool // replicas that are there, and neither assigned nor withdrawn
+	nodes    map[string]string
 }
 
 type seenModel struct {
 	revision               uint64
 	sized, reports         bool
 	waits, spikes, deleted bool
+	reported               []string // replicas
 }
 
 // stored notes a revision that this planner has stored.
@@ -55,17 +60,21 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		offered: make(map[string]bool), nodes: make(map[string]string),
-		due: schedule.Due(r.record.Snapshot, r.record.Plan), took: now.Sub(r.record.At)}
+		progress: make(map[string]schedule.Progress), offered: make(map[string]bool),
+		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		s.models[d.Model.Name] = m.seenOf(d)
+		model := m.seenOf(d)
 		for _, p := range d.Reports {
+			model.reported = append(model.reported, p.Name)
+			s.progress[p.Name] = p.Progress
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
 			s.offered[p.Name] = d.offered(p)
 		}
+		s.models[d.Model.Name] = model
 	}
 	for _, n := range r.seen.Nodes {
 		s.nodes[n.Name] = n.text()
@@ -104,7 +113,7 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()
 	for i := range o.Deployments {
-		if why := m.cause(&o.Deployments[i], there, since); why != "" {
+		if why := m.cause(&o.Deployments[i], there, now); why != "" {
 			all = append(all, o.Deployments[i].Model.Name+": "+why)
 		}
 	}
@@ -130,7 +139,7 @@ func (m *Machine) nodeCauses(o *Observation) (all []string) {
 }
 
 // cause returns why a deployment needs a plan; empty: it does not.
-func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duration) string {
+func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) string {
 	before, known := m.seen.models[d.Model.Name]
 	now := m.seenOf(d)
 	switch {
@@ -140,17 +149,32 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, since time.Duratio
 		return "its memory is known"
 	case now.reports != before.reports:
 		return "it has reported, or does not any longer"
-	case now.waits && !before.waits, now.waits && since >= waitInterval:
+	case now.waits && !before.waits, now.waits && at.Sub(m.seen.at) >= waitInterval:
 		return "requests wait, and there is no replica"
 	case now.spikes && !before.spikes:
 		return "a spike"
+	case d.holdEnded(at) && !d.undecided():
+		return "its hold has ended: " + d.Model.HeldBy
+	}
+	gone := make(map[string]bool)
+	for _, name := range before.reported {
+		gone[name] = now.reports
 	}
 	for _, r := range d.Reports {
-		if _, assigned := d.assignment(r.Name); assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r) {
+		delete(gone, r.Name)
+		_, assigned := d.assignment(r.Name)
+		switch {
+		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
-		}
-		if d.offered(r) && !m.seen.offered[r.Name] {
+		case d.offered(r) && !m.seen.offered[r.Name]:
 			return r.Name + " is there, and not assigned"
+		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
+			return r.Name + " serves"
+		}
+	}
+	for _, name := range before.reported {
+		if gone[name] {
+			return name + " has left"
 		}
 	}
 	for _, a := range d.Assigned {

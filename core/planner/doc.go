@@ -49,11 +49,12 @@
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
 //   - a replica is there that is neither assigned nor withdrawn, since its node came back;
+//   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
-//   - a backoff or the time for a start has ended.
+//   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
 // for 5 s.
@@ -68,6 +69,10 @@
 // not confirmed, which may still be applied. A deployment that is stored with another number of replicas than with
 // its last assignments was changed by an operator: the number is a lower or upper limit for the next plan, and the
 // policy goes on from there.
+//
+// A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
+// preemptions that an operator has set. Until then they stay, also while the
+// planner is paused or the deployment does not report.
 //
 // # Invariants
 //
@@ -85,6 +90,7 @@
 //   - unique: no two replicas are stored under one name
 //   - limits: a deployment is stored with at least its minimum of replicas, and at most its maximum; one that
 //     is held or stopped keeps its number
+//   - released: a write ends a hold whose time has passed, and no other one
 //   - explained: each replica that is stored or withdrawn has a reason
 //   - refused: a deployment learns of a refusal with every plan, and once of its end
 //   - answered: a question is answered once, or not any longer after 15 s

@@ -83,6 +83,7 @@ type Write struct {
 	// Withdrawn are the replicas that leave, as far as they are there.
 	Withdrawn []string
 	Changes   []Change
+	Released  string // what held the deployment until now, and ends with this write; empty: nothing
 	Outcome   Outcome
 	Failure   string // with NotStored and Unknown
 }

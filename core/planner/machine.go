@@ -125,6 +125,14 @@ func (m *Machine) Soon(now time.Time) bool {
 	return m.term != 0 && (len(m.asks) > 0 || m.again != "" || now.Before(m.lively))
 }
 
+// Changed reports that the cluster may have changed in a way that calls for a plan. It makes the next ticks come
+// early, since another round may be under way and does not see the change.
+func (m *Machine) Changed(now time.Time) {
+	if soon := now.Add(changedFor); m.term != 0 && soon.After(m.lively) {
+		m.lively = soon
+	}
+}
+
 // Tick must be called every second, and earlier while Soon.
 func (m *Machine) Tick(at At) []Effect { return m.handle(event{At: at, kind: Tick}) }
 

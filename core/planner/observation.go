@@ -24,7 +24,8 @@ type Node struct {
 
 // Deployment is a stored deployment, and what it reports.
 type Deployment struct {
-	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas.
+	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas, until
+	// HeldTill, if that is set.
 	// Demand.Last is set by the Machine.
 	Model    schedule.Model
 	Revision uint64       // of the stored value; 0: it was deleted
@@ -88,6 +89,19 @@ func (d *Deployment) offered(r Report) bool {
 	_, assigned := d.assignment(r.Name)
 	return d.Planned && d.Revision != 0 && !assigned && !slices.Contains(d.Withdrawn, r.Name) &&
 		r.Progress > schedule.Assigned && r.Progress < schedule.Leaving
+}
+
+// holdEnded reports whether the time of a hold has passed, so that the hold is to be removed. It stays while the
+// deployment does not report, and is not changed.
+func (d *Deployment) holdEnded(now time.Time) bool {
+	m := &d.Model
+	return d.Revision != 0 && d.Leader != "" && m.HeldBy != "" && !m.HeldTill.IsZero() && !now.Before(m.HeldTill)
+}
+
+// undecided reports whether no plan is stored for a deployment yet: it was deleted, or no planner has planned
+// it and its memory is unknown.
+func (d *Deployment) undecided() bool {
+	return d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0)
 }
 
 // placed returns the replicas of a deployment that a plan starts from.

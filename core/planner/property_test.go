@@ -306,7 +306,12 @@ func (w *world) checkWrite(e Store) {
 			w.Fatalf("explained: %+v", e)
 		}
 	}
-	held := d.Model.HeldBy != "" || d.Model.Max == 0
+	planned := w.m.round.seen.find(e.Name)
+	ended := planned.holdEnded(w.m.round.record.Snapshot.At)
+	if ended != (e.Released != "") {
+		w.Fatalf("released: %+v, of %+v", e, d.Model)
+	}
+	held := d.Model.HeldBy != "" && !ended || d.Model.Max == 0
 	if held && e.To != d.Replicas || !held && (e.To < d.Model.Min || e.To > d.Model.Max) {
 		w.Fatalf("limits: %+v, of %+v", e, d.Model)
 	}
@@ -338,6 +343,9 @@ func (w *world) settle() {
 			w.Fatalf("offered: %+v is there, and not assigned", d.Reports[i])
 		}
 		missing := slices.ContainsFunc(w.m.last.Plan.Unmet, func(u schedule.Unmet) bool { return u.Model == name })
+		if d.holdEnded(w.now.Add(-time.Minute)) {
+			w.Fatalf("released: %+v is still held", d.Model)
+		}
 		if d.Revision != 0 && d.Model.HeldBy == "" && len(d.Assigned) < d.Model.Min && !missing {
 			w.Fatalf("converges: %d replicas of %+v", len(d.Assigned), d.Model)
 		}

@@ -18,7 +18,7 @@ import (
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
 //	node NAME [drains], lose-node NAME
-//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [unsized] [replicas=N]
+//	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
 //	other NAME                    another writer changes the deployment
@@ -146,6 +146,8 @@ func (p *player) deploy(args []string) {
 				"batch": schedule.Batch}[key]
 		case "held":
 			d.Model.HeldBy, d.Model.Replicas, d.Replicas = "ops", p.number(value), p.number(value)
+		case "till":
+			d.Model.HeldTill = p.now.Add(p.duration(value))
 		case "replicas":
 			d.Replicas = p.number(value)
 		case "unsized":
@@ -229,6 +231,9 @@ func (p *player) stored(e Store, how string) {
 	p.next++
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.To, e.Replicas, true
 	d.Withdrawn = e.Withdrawn
+	if e.Released != "" {
+		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
+	}
 	if how == "unknown" {
 		p.perform(p.m.Stored(e.Round, Unknown, 0, "no answer", p.at()))
 		return
@@ -252,6 +257,9 @@ func (p *player) text(effect Effect) string {
 		return "plan: " + strings.Join(p.m.round.record.Causes, "; ")
 	case Store:
 		text := fmt.Sprintf("store %s (revision %d), %d to %d replicas", e.Name, e.Revision, e.From, e.To)
+		if e.Released != "" {
+			text += "; no longer held by " + e.Released
+		}
 		for _, c := range e.Changes {
 			sign := "; +"
 			if c.Withdrawn {

@@ -42,7 +42,7 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 	use := useOf(devices)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
-		model := m.model(d)
+		model := m.model(d, now)
 		placed := d.placed()
 		if share := mean(placed, use); share >= 0 {
 			model.Demand.Utilization = share
@@ -100,9 +100,13 @@ func mean(replicas []schedule.Placed, use map[string]float64) float64 {
 }
 
 // model returns a model with its limits for a plan. The number of replicas with which a deployment was stored,
-// unless a planner did, is what an operator wants for now: the policy goes on from there.
-func (m *Machine) model(d *Deployment) schedule.Model {
+// unless a planner did, is what an operator wants for now: the policy goes on from there. A hold whose time has
+// passed does not count.
+func (m *Machine) model(d *Deployment, now time.Time) schedule.Model {
 	model := d.Model
+	if d.holdEnded(now) {
+		model.HeldBy, model.HeldTill = "", time.Time{}
+	}
 	model.Demand.Last = m.active[model.Name]
 	if since, waits := m.waiting[model.Name]; waits && model.Demand.Oldest.IsZero() {
 		model.Demand.Oldest = since

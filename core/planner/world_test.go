@@ -69,6 +69,9 @@ func (w *world) deploy(name string) {
 	d.Model.Demand = schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}
 	if rapid.IntRange(0, 5).Draw(w.T, "held") == 0 {
 		d.Model.HeldBy, d.Model.Replicas = "operator", rapid.IntRange(0, 2).Draw(w.T, "wanted")
+		if rapid.Bool().Draw(w.T, "for a time") {
+			d.Model.HeldTill = w.now.Add(time.Duration(rapid.IntRange(1, 60).Draw(w.T, "seconds")) * time.Second)
+		}
 	}
 	d.Revision = w.next
 	d.Replicas = rapid.IntRange(least, d.Model.Max).Draw(w.T, "replicas")
@@ -238,6 +241,9 @@ func (w *world) apply(e Write) (Outcome, uint64) {
 	}
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.To, e.Replicas, true
 	d.Withdrawn = e.Withdrawn
+	if e.Released != "" {
+		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
+	}
 	w.observed[e.Name] = w.next
 	if lost {
 		return Unknown, 0

@@ -31,8 +31,8 @@ func (m *Machine) writes() (all []Write) {
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		if d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0) {
-			continue // there is nothing to store, or to decide yet
+		if d.undecided() {
+			continue
 		}
 		w := m.write(d, d.target(plan, there, r.record.At), withdrawn[d.Model.Name])
 		if w == nil {
@@ -45,7 +45,7 @@ func (m *Machine) writes() (all []Write) {
 		kept := slices.DeleteFunc(slices.Clone(w.Replicas), func(a Assignment) bool { return w.adds(a.Replica) })
 		if first := m.write(d, kept, w.Withdrawn); len(kept) < len(w.Replicas) && first != nil {
 			all = append(all, *first)
-			w.From = first.To
+			w.From, w.Released = first.To, ""
 			w.Changes = slices.DeleteFunc(w.Changes, func(c Change) bool { return c.Withdrawn })
 			last = append(last, *w)
 			continue
@@ -111,6 +111,9 @@ func (m *Machine) withdrawn() map[string][]string {
 func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
 		Replicas: to, Withdrawn: withdrawn}
+	if d.holdEnded(m.round.record.Snapshot.At) {
+		w.Released = d.Model.HeldBy
+	}
 	for _, a := range to {
 		if _, was := d.assignment(a.Replica); !was {
 			w.Changes = append(w.Changes, Change{a.Replica, false, a.Why})
@@ -126,7 +129,7 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 			w.Changes = append(w.Changes, Change{r.Name, true, m.departure(r.Name)})
 		}
 	}
-	same := d.Planned && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
+	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
 		slices.EqualFunc(d.Assigned, to, func(a, b Assignment) bool {
 			return a.Replica == b.Replica && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.After, b.After)
 		})

@@ -64,7 +64,7 @@
 // (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there for
 // its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority the
 // model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago.
+// longest ago. Pinned and held replicas stay; what they keep away is refused, with their names.
 //
 // # Replacing replicas
 //

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"time"
 
 	"pgregory.net/rapid"
@@ -11,15 +12,15 @@ import (
 // checkMemory checks the memory of a device and that critical models are alone.
 func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	b := hbm.NewBudget(d.Memory, d.KVReserve)
-	loaded := make(map[string]bool)
+	loaded, models := make(map[string]bool), make(map[string]bool)
 	news, critical := false, ""
 	for _, a := range all {
 		m := p.model(a.Model)
 		need := m.Need
-		if !loaded[a.Model] {
+		if !loaded[m.files()] {
 			need.Fixed += m.Weights
 		}
-		loaded[a.Model] = true
+		loaded[m.files()], models[a.Model] = true, true
 		b = b.With(need)
 		news = news || a.New
 		if m.Priority == Critical {
@@ -29,10 +30,13 @@ func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	if short := b.Fixed + max(b.Reserve, b.Min) - b.Total; news && len(all) > 1 && short > 0 {
 		t.Fatalf("memory: %s is short of %d: %+v", d.Name, short, all)
 	}
-	if critical != "" && len(loaded) > 1 && news {
+	if critical != "" && len(models) > 1 && news {
 		t.Fatalf("critical: %s shares %s: %+v", critical, d.Name, all)
 	}
 }
+
+// files returns what the weights of a model are read from.
+func (m Model) files() string { return cmp.Or(m.Files, "of "+m.Name) }
 
 // checkDeparture checks that a replica leaves for a model that may take its place.
 func checkDeparture(t *rapid.T, p *pool, d Departure, r Placed) {

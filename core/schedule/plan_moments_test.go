@@ -120,9 +120,9 @@ func checkMoment(t *rapid.T, p *pool, d Device, now map[string]Placed, isNew map
 			continue
 		}
 		need := m.Need
-		if need.Fixed += r.Weights; r.Weights == 0 && !loaded[m.Name] {
+		if need.Fixed += r.Weights; r.Weights == 0 && !loaded[m.files()] {
 			need.Fixed += m.Weights
-			loaded[m.Name] = true
+			loaded[m.files()] = true
 		}
 		b, n, news = b.With(need), n+1, news || isNew[r.Name]
 	}

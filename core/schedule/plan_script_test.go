@@ -148,6 +148,8 @@ func (s *scripted) set(m *Model, options []string) {
 			m.Replicas = int(number64(s.t, value))
 		case "engine":
 			m.Engine = backend.Kind(value)
+		case "files":
+			m.Files = value
 		case "revision":
 			m.Revision = value
 		case "sized":

@@ -47,6 +47,11 @@ func drawPool(t *rapid.T) *pool {
 			m.HeldBy = "operator"
 		}
 		m.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+		if i > 0 && rapid.IntRange(0, 4).Draw(t, "shares") == 0 {
+			other := &p.Models[i-1]
+			other.Files = "of " + other.Name
+			m.Files, m.Weights, m.Group = other.Files, other.Weights, other.Group
+		}
 		p.Models = append(p.Models, m)
 	}
 	p.Options.Policy = rapid.SampledFrom(Policies()).Draw(t, "policy")

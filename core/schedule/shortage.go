@@ -24,7 +24,12 @@ func (w *world) refuse(q request, missing int) {
 	}
 	u.Failure = w.lastFailure(q.model)
 	u.Later = w.later(q)
-	u.Detail = w.detail(q, u, counts, by)
+	kept := ""
+	if !u.Later {
+		kept = w.kept(q)
+		u.Why += kept
+	}
+	u.Detail = w.detail(q, u, counts, by, kept)
 	w.unmet = append(w.unmet, u)
 }
 
@@ -70,7 +75,7 @@ func (w *world) shortage(m *model) *Shortage {
 // evictable returns the bytes of the weights on a device that no replica uses, and that a replica of the
 // model would not use either.
 func (d *device) evictable(m *model) int64 {
-	if d.near[m.Name] == OnDevice && d.siblings(m) == 0 {
+	if d.near[m.Name] == OnDevice && !d.loaded(m, here) {
 		return max(0, d.Unused-m.Weights)
 	}
 	return d.Unused
@@ -109,8 +114,9 @@ func (d *device) holders(but *model) (all []Holder) {
 			i, all = len(all), append(all, Holder{Model: r.Placed.Model})
 		}
 		h := &all[i]
-		if shares && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
-			return o.model == r.model && !o.leaves && o.Weights == 0 && slices.Contains(h.Replicas, o.Name)
+		if shares && !but.sharesWith(r.model) && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
+			return o.model != nil && o.model.sharesWith(r.model) && !o.leaves && o.Weights == 0 &&
+				(o.model != r.model || slices.Contains(h.Replicas, o.Name))
 		}) {
 			need.Fixed += r.model.Weights
 		}
@@ -156,6 +162,22 @@ func (w *world) later(q request) bool {
 	return ok
 }
 
+// kept returns which pinned or held models a replica could displace otherwise, as the last part of a sentence.
+func (w *world) kept(q request) (text string) {
+	w.eventually, w.unkept = true, true
+	defer func() { w.eventually, w.unkept = false, false }()
+	room, _ := w.displace(q)
+	for _, r := range room.victims {
+		switch m := r.model; {
+		case m.Pinned:
+			text += fmt.Sprintf("; %s is pinned to %s", r.Name, r.on[0].Name)
+		case m.held:
+			text += fmt.Sprintf("; %s is held by %s", r.Name, m.HeldBy)
+		}
+	}
+	return text
+}
+
 // soonAgain reports whether a device on which a start failed has room for another attempt soon.
 func (w *world) soonAgain(q request, d *device) bool {
 	until := w.memory.Avoid[avoidKey(q.Name, d.Name)].Until
@@ -164,7 +186,7 @@ func (w *world) soonAgain(q request, d *device) bool {
 }
 
 // detail returns why there is no place for a replica, for clients and operators.
-func (w *world) detail(q request, u Unmet, counts map[string]int, by int64) string {
+func (w *world) detail(q request, u Unmet, counts map[string]int, by int64, kept string) string {
 	var parts []string
 	if n := counts[shortOfMemory]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", n, len(w.devices),
@@ -182,6 +204,7 @@ func (w *world) detail(q request, u Unmet, counts map[string]int, by int64) stri
 	if u.Failure != "" {
 		text += "; the last start failed on " + u.Failure
 	}
+	text += kept
 	switch {
 	case u.Shortage != nil:
 		text += "; delete a model, lower max_sequences or kv_blocks, or add a GPU" + u.Shortage.Room.text()

@@ -83,6 +83,7 @@ type Model struct {
 	Replicas int // wanted while an operator holds the model, or by the policy "static"
 	Engine   backend.Kind
 	Revision string   // of its settings and files; when it changes, earlier failures no longer count
+	Files    string   // of its weights; models with the same files share them on a device; empty: its own
 	Sized    bool     // Weights and Need are known; else no replica starts, or leaves for less load
 	Group    int      // devices of a replica, which hold equal parts of it; 0 is 1
 	Devices  []string // where replicas may start; empty: on any

@@ -20,6 +20,7 @@ type world struct {
 	names   map[string]bool // of all replicas, and reserved ones
 	lost    []*replica      // without any device that is known
 	away    bool            // a node is away that may be back soon
+	unkept  bool            // for what-if: pinned and held replicas may leave
 	// eventually is set while the plan looks for room that may come later: replicas that must stay for a
 	// while count as ones that may leave.
 	eventually bool
@@ -216,8 +217,8 @@ func (m *model) most() int { return max(m.Max, m.want.Replicas) }
 // bytes returns the memory of a replica on all of its devices.
 func (m *model) bytes() float64 { return float64(m.Group) * float64(m.Weights+m.Need.Fixed+m.Need.Min) }
 
-// need returns the memory of a replica on each of its devices, and whether that is without the weights of
-// its model.
+// need returns the memory of a replica on each of its devices, and whether it uses the weights of its model,
+// which are not counted.
 func (r *replica) need() (need hbm.Need, shares bool) {
 	if need = r.Need; need == (hbm.Need{}) && r.model != nil {
 		need = r.model.Need
@@ -236,7 +237,7 @@ func (d *device) budget(keep func(*replica) bool) hbm.Budget {
 			continue
 		}
 		need, shares := r.need()
-		if shares && !slices.Contains(loaded, r.model) {
+		if shares && !slices.ContainsFunc(loaded, r.model.sharesWith) {
 			need.Fixed += r.model.Weights
 			loaded = append(loaded, r.model)
 		}
@@ -248,10 +249,22 @@ func (d *device) budget(keep func(*replica) bool) hbm.Budget {
 // needOn returns the memory that another replica of a model needs on a device.
 func (m *model) needOn(d *device, keep func(*replica) bool) hbm.Need {
 	need := m.Need
-	if !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.model == m && r.Weights == 0 && keep(r) }) {
+	if !d.loaded(m, keep) {
 		need.Fixed += m.Weights
 	}
 	return need
+}
+
+// loaded reports whether a replica for which keep holds uses the weights of a model.
+func (d *device) loaded(m *model, keep func(*replica) bool) bool {
+	return slices.ContainsFunc(d.replicas, func(r *replica) bool {
+		return r.model != nil && r.Weights == 0 && r.model.sharesWith(m) && keep(r)
+	})
+}
+
+// sharesWith reports whether replicas of two models share their weights on a device.
+func (m *model) sharesWith(o *model) bool {
+	return m == o || m.Files != "" && m.Files == o.Files && m.Group == o.Group
 }
 
 // short returns the memory that a replica of a model lacks on a device beside those for which keep holds.

@@ -14,13 +14,17 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// AssignAtRevision stores the replicas of a deployment, and publishes which of them are new, and which are
-// withdrawn. It returns the new revision, or planner.ErrConflict if the deployment is no longer at the
+// AssignAtRevision stores the replicas of a deployment, without what held it if the time of its hold has passed.
+// It publishes that, and which replicas are new or withdrawn. It returns the new revision, or planner.ErrConflict if the deployment is no longer at the
 // revision that was planned.
 func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assigned) (revision uint64, err error) {
 	var before uint32
+	hold := ""
 	revision, err = d.changeAtRevision(ctx, a.Name, a.Revision, func(stored *messages.DeploymentSpec) {
-		before = stored.GetReplicas()
+		if before = stored.GetReplicas(); a.Released != "" {
+			hold = stored.HeldByText()
+			stored.EndHolds()
+		}
 		stored.Replicas, stored.Assignments = new(a.Replicas), a.Assignments
 	})
 	switch {
@@ -28,6 +32,9 @@ func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assi
 		return 0, fmt.Errorf("%w: %w", planner.ErrConflict, err)
 	case err != nil:
 		return 0, err
+	}
+	if hold != "" {
+		d.Publish("model.released", a.Name, "its hold has ended: "+hold)
 	}
 	why := ""
 	for _, c := range a.Changes {

@@ -82,8 +82,13 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("%v at %d, %v", d.spec, at, err)
 	}
 	assigned.Revision, assigned.Changes = d.at, nil
-	if _, err := c.AssignAtRevision(t.Context(), assigned); err != nil {
-		t.Error(err)
+	d.spec.Level, d.spec.HeldBy = messages.Level_LEVEL_STANDBY, &messages.Hold{What: "models.standby"}
+	if _, err := c.AssignAtRevision(t.Context(), assigned); err != nil || !d.spec.Held() {
+		t.Errorf("%v, %v", d.spec, err)
+	}
+	assigned.Revision, assigned.Released = d.at, "ops (models.standby)"
+	if _, err := c.AssignAtRevision(t.Context(), assigned); err != nil || d.spec.Held() {
+		t.Errorf("%v, %v", d.spec, err)
 	}
 	d.spec.Level, d.spec.ReplicaLevels = messages.Level_LEVEL_PARKED, map[string]messages.Level{"m-0": 2}
 	d.spec.HeldBy = &messages.Hold{What: "models.park"}
@@ -105,7 +110,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("deleted twice: %v", err)
 	}
 	want := []string{"model.deployed", "model.scaled", "replica.placed", "replica.withdrawn",
-		"model.scaled", "model.scaled", "model.scaled", "model.deleted"}
+		"model.scaled", "model.released", "model.scaled", "model.scaled", "model.deleted"}
 	if !slices.Equal(e, want) {
 		t.Errorf("%q, want %q", e, want)
 	}

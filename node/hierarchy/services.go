@@ -40,7 +40,8 @@ func (r Router) Props(b *Base) *actor.Props {
 		Peer:     func(m *messages.Member) *actor.PID { return pidAt(m, query.Router) },
 		Leader:   func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Replicas: b.pid(query.Replicas), Deployments: b.pid(query.Deployments), Sessions: r.Sessions,
-		Tiers: r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
+		Planner: b.pid(query.Planner),
+		Tiers:   r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
 		Recorder: r.Recorder,
 	})
 }

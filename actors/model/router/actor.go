@@ -19,6 +19,7 @@ type Config struct {
 	Leader      func(m *messages.Member) *actor.PID // returns the deployments group of a member
 	Replicas    *actor.PID                          // the replicas group of this node
 	Deployments *actor.PID                          // the deployments group of this node
+	Planner     *actor.PID                          // planner of this node; nil: none
 	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // returns the number of open calls at this node's gateway
 	Cache       *DeploymentCache                    // nil: a private one

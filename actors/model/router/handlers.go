@@ -41,6 +41,7 @@ func (r *router) onReplicaList(ctx actor.Context, msg *messages.ListReplicasResu
 
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	r.perform(ctx, r.machine.Members(r.membersOf(msg), supervise.Now(ctx)))
+	r.tellPlanner(ctx)
 }
 
 func (r *router) onReplicaAnnounced(ctx actor.Context, msg *messages.ReplicaAnnounced) {

@@ -34,9 +34,14 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 		case core.DropReplica:
 			r.reports.dropReplica(e)
 		case core.KeepStatus:
-			r.reports.deployments[e.Deployment] = deploymentStatus(ctx.Message(), e.At)
+			before, now := r.reports.deployments[e.Deployment], deploymentStatus(ctx.Message(), e.At)
+			r.reports.deployments[e.Deployment] = now
+			if mayNeedPlan(before, now) {
+				r.tellPlanner(ctx)
+			}
 		case core.DropStatus:
 			delete(r.reports.deployments, e.Deployment)
+			r.tellPlanner(ctx)
 		case core.KeepDemand:
 			r.reports.demand[e.Node] = newNodeDemand(demandReported(ctx.Message()))
 		case core.DropDemand:
@@ -49,8 +54,10 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 			r.correctAdapters(ctx, e)
 		case core.Store:
 			r.Cache.put(ctx.Message().(*messages.ApplyDeployment))
+			r.tellPlanner(ctx)
 		case core.DropStored:
 			r.Cache.remove(e.Deployment)
+			r.tellPlanner(ctx)
 		case core.Decided:
 			r.Recorder.Decision(supervise.Now(ctx), decisionOf(e))
 		case core.ReportSynced:

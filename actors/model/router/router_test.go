@@ -31,6 +31,7 @@ type testCluster struct {
 	client   *testkit.Peer // sessions, replicas, deployments
 	group    *testkit.Peer // the replicas group of every node
 	store    *testkit.Peer // the deployments group of every node
+	planner  *testkit.Peer // the planner of every node; nil: none
 	replicas map[string]*testkit.Peer
 	mu       sync.Mutex
 	members  []*messages.Member
@@ -62,8 +63,12 @@ func (w *testCluster) now() *messages.MembersChanged {
 func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
 	n := &node{name: name, cache: &router.DeploymentCache{}}
+	var planner *actor.PID
+	if w.planner != nil {
+		planner = w.planner.PID
+	}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
+		Node: name, Members: w.now, Planner: planner, Replicas: w.group.PID, Deployments: w.store.PID,
 		Sessions: func() int { return 3 },
 		Adapters: w.adapters, Cache: n.cache,
 		Peer:   func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
