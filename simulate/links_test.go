@@ -113,7 +113,7 @@ func TestNetworkBetweenNodes(t *testing.T) {
 		lasts, want time.Duration
 		source      loadsource.Kind
 	}{
-		{5 * time.Second, 13 * time.Second, "device of another node"}, // 8 s and the cut
+		{5 * time.Second, 13 * time.Second, "device of another node"},       // 8 s and the cut
 		{time.Minute, time.Second + stallTimeout + 512*time.Second, "disk"}, // it begins at 21 s
 	} {
 		cfg := onTwoNodes(deploy("m", 1, "a/gpu-0"), Fault{At: 22 * time.Second, Between: [2]string{"b", "a"},
