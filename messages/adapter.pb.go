@@ -10,6 +10,7 @@
 //     ◀──────────── AdaptersReady
 //     AdoptPins ───────────────────▶  keeps what is in use
 //     AdapterRequested ────────────▶  counts the request
+//     PrefetchAdapters ────────────▶  loads them into free or idle pages
 //     PinAdapter ──────────────────▶  takes pages that are free or idle ──▶  (started)
 //                                                        hostcache ◀── UseImage
 //                                                        UseImageResult ──▶  disk ═▶ DRAM ═▶ device
@@ -967,6 +968,229 @@ func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
 	return nil
 }
 
+// PrefetchAdapters (command, no answer, from the planner that leads to a replica, which forwards it to its
+// pool) has the popular adapters that the replica is to load before they are requested. It replaces the
+// command before it. The pool evicts only adapters that are less popular and were not requested lately.
+type PrefetchAdapters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapters      []*AdapterAhead        `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"` // the most popular first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrefetchAdapters) Reset() {
+	*x = PrefetchAdapters{}
+	mi := &file_messages_adapter_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrefetchAdapters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrefetchAdapters) ProtoMessage() {}
+
+func (x *PrefetchAdapters) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrefetchAdapters.ProtoReflect.Descriptor instead.
+func (*PrefetchAdapters) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PrefetchAdapters) GetAdapters() []*AdapterAhead {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+// AdapterAhead is an adapter to load ahead.
+type AdapterAhead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
+	Uses          float64                `protobuf:"fixed64,2,opt,name=uses,proto3" json:"uses,omitempty"` // the replica's share of the cluster's recent requests for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterAhead) Reset() {
+	*x = AdapterAhead{}
+	mi := &file_messages_adapter_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterAhead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterAhead) ProtoMessage() {}
+
+func (x *AdapterAhead) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterAhead.ProtoReflect.Descriptor instead.
+func (*AdapterAhead) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AdapterAhead) GetAdapter() *AdapterSpec {
+	if x != nil {
+		return x.Adapter
+	}
+	return nil
+}
+
+func (x *AdapterAhead) GetUses() float64 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+// AdaptersUsed (report, from the planner of each node to the one that leads): the recent requests for adapters
+// at the node's gateway, at most 256 adapters.
+type AdaptersUsed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Adapters      []*AdapterDemand       `protobuf:"bytes,2,rep,name=adapters,proto3" json:"adapters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdaptersUsed) Reset() {
+	*x = AdaptersUsed{}
+	mi := &file_messages_adapter_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdaptersUsed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdaptersUsed) ProtoMessage() {}
+
+func (x *AdaptersUsed) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdaptersUsed.ProtoReflect.Descriptor instead.
+func (*AdaptersUsed) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AdaptersUsed) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdaptersUsed) GetAdapters() []*AdapterDemand {
+	if x != nil {
+		return x.Adapters
+	}
+	return nil
+}
+
+// AdapterDemand are recent requests for a revision of an adapter.
+type AdapterDemand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Adapter       string                 `protobuf:"bytes,2,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision"
+	Uses          float64                `protobuf:"fixed64,3,opt,name=uses,proto3" json:"uses,omitempty"`     // requests; each counts half as much after 10 minutes
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdapterDemand) Reset() {
+	*x = AdapterDemand{}
+	mi := &file_messages_adapter_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdapterDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdapterDemand) ProtoMessage() {}
+
+func (x *AdapterDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_adapter_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdapterDemand.ProtoReflect.Descriptor instead.
+func (*AdapterDemand) Descriptor() ([]byte, []int) {
+	return file_messages_adapter_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AdapterDemand) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *AdapterDemand) GetAdapter() string {
+	if x != nil {
+		return x.Adapter
+	}
+	return ""
+}
+
+func (x *AdapterDemand) GetUses() float64 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *AdapterDemand) GetLastUsed() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsed
+	}
+	return nil
+}
+
 // ForgetAdapter (command, no answer, to a replica, which forwards it to its pool): running
 // sequences finish with the adapter, new ones are refused, then its memory is freed.
 type ForgetAdapter struct {
@@ -978,7 +1202,7 @@ type ForgetAdapter struct {
 
 func (x *ForgetAdapter) Reset() {
 	*x = ForgetAdapter{}
-	mi := &file_messages_adapter_proto_msgTypes[12]
+	mi := &file_messages_adapter_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1214,7 @@ func (x *ForgetAdapter) String() string {
 func (*ForgetAdapter) ProtoMessage() {}
 
 func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[12]
+	mi := &file_messages_adapter_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1227,7 @@ func (x *ForgetAdapter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetAdapter.ProtoReflect.Descriptor instead.
 func (*ForgetAdapter) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{12}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
@@ -1025,7 +1249,7 @@ type SlotLoaded struct {
 
 func (x *SlotLoaded) Reset() {
 	*x = SlotLoaded{}
-	mi := &file_messages_adapter_proto_msgTypes[13]
+	mi := &file_messages_adapter_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1261,7 @@ func (x *SlotLoaded) String() string {
 func (*SlotLoaded) ProtoMessage() {}
 
 func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_adapter_proto_msgTypes[13]
+	mi := &file_messages_adapter_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1274,7 @@ func (x *SlotLoaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotLoaded.ProtoReflect.Descriptor instead.
 func (*SlotLoaded) Descriptor() ([]byte, []int) {
-	return file_messages_adapter_proto_rawDescGZIP(), []int{13}
+	return file_messages_adapter_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SlotLoaded) GetAdapter() string {
@@ -1147,7 +1371,20 @@ const file_messages_adapter_proto_rawDesc = "" +
 	"\tpages_min\x18\n" +
 	" \x01(\rR\bpagesMin\"@\n" +
 	"\fApplyAdapter\x120\n" +
-	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"A\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"G\n" +
+	"\x10PrefetchAdapters\x123\n" +
+	"\badapters\x18\x01 \x03(\v2\x17.troupe.v1.AdapterAheadR\badapters\"T\n" +
+	"\fAdapterAhead\x120\n" +
+	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\x12\x12\n" +
+	"\x04uses\x18\x02 \x01(\x01R\x04uses\"X\n" +
+	"\fAdaptersUsed\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x124\n" +
+	"\badapters\x18\x02 \x03(\v2\x18.troupe.v1.AdapterDemandR\badapters\"\x8c\x01\n" +
+	"\rAdapterDemand\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x12\n" +
+	"\x04uses\x18\x03 \x01(\x01R\x04uses\x127\n" +
+	"\tlast_used\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"A\n" +
 	"\rForgetAdapter\x120\n" +
 	"\aadapter\x18\x01 \x01(\v2\x16.troupe.v1.AdapterSpecR\aadapter\"\x88\x01\n" +
 	"\n" +
@@ -1181,7 +1418,7 @@ func file_messages_adapter_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_adapter_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_messages_adapter_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_messages_adapter_proto_goTypes = []any{
 	(AdapterLocation)(0),          // 0: troupe.v1.AdapterLocation
 	(AdapterState)(0),             // 1: troupe.v1.AdapterState
@@ -1197,31 +1434,39 @@ var file_messages_adapter_proto_goTypes = []any{
 	(*AdaptersChanged)(nil),       // 11: troupe.v1.AdaptersChanged
 	(*AdapterCounts)(nil),         // 12: troupe.v1.AdapterCounts
 	(*ApplyAdapter)(nil),          // 13: troupe.v1.ApplyAdapter
-	(*ForgetAdapter)(nil),         // 14: troupe.v1.ForgetAdapter
-	(*SlotLoaded)(nil),            // 15: troupe.v1.SlotLoaded
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*Refused)(nil),               // 17: troupe.v1.Refused
+	(*PrefetchAdapters)(nil),      // 14: troupe.v1.PrefetchAdapters
+	(*AdapterAhead)(nil),          // 15: troupe.v1.AdapterAhead
+	(*AdaptersUsed)(nil),          // 16: troupe.v1.AdaptersUsed
+	(*AdapterDemand)(nil),         // 17: troupe.v1.AdapterDemand
+	(*ForgetAdapter)(nil),         // 18: troupe.v1.ForgetAdapter
+	(*SlotLoaded)(nil),            // 19: troupe.v1.SlotLoaded
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Refused)(nil),               // 21: troupe.v1.Refused
 }
 var file_messages_adapter_proto_depIdxs = []int32{
-	16, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
+	20, // 0: troupe.v1.AdapterSpec.registered:type_name -> google.protobuf.Timestamp
 	0,  // 1: troupe.v1.AdapterHeld.location:type_name -> troupe.v1.AdapterLocation
 	1,  // 2: troupe.v1.AdapterHeld.state:type_name -> troupe.v1.AdapterState
 	6,  // 3: troupe.v1.AdoptPins.pins:type_name -> troupe.v1.PinAdapter
 	2,  // 4: troupe.v1.PinAdapter.adapter:type_name -> troupe.v1.AdapterSpec
 	8,  // 5: troupe.v1.PinAdapterResult.pinned:type_name -> troupe.v1.AdapterPinned
-	17, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
+	21, // 6: troupe.v1.PinAdapterResult.refused:type_name -> troupe.v1.Refused
 	2,  // 7: troupe.v1.AdapterRequested.adapter:type_name -> troupe.v1.AdapterSpec
 	3,  // 8: troupe.v1.AdaptersChanged.adapters:type_name -> troupe.v1.AdapterHeld
 	12, // 9: troupe.v1.AdaptersChanged.counts:type_name -> troupe.v1.AdapterCounts
 	2,  // 10: troupe.v1.ApplyAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	2,  // 11: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
-	17, // 12: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
-	0,  // 13: troupe.v1.SlotLoaded.source:type_name -> troupe.v1.AdapterLocation
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	15, // 11: troupe.v1.PrefetchAdapters.adapters:type_name -> troupe.v1.AdapterAhead
+	2,  // 12: troupe.v1.AdapterAhead.adapter:type_name -> troupe.v1.AdapterSpec
+	17, // 13: troupe.v1.AdaptersUsed.adapters:type_name -> troupe.v1.AdapterDemand
+	20, // 14: troupe.v1.AdapterDemand.last_used:type_name -> google.protobuf.Timestamp
+	2,  // 15: troupe.v1.ForgetAdapter.adapter:type_name -> troupe.v1.AdapterSpec
+	21, // 16: troupe.v1.SlotLoaded.refused:type_name -> troupe.v1.Refused
+	0,  // 17: troupe.v1.SlotLoaded.source:type_name -> troupe.v1.AdapterLocation
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_adapter_proto_init() }
@@ -1240,7 +1485,7 @@ func file_messages_adapter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_adapter_proto_rawDesc), len(file_messages_adapter_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

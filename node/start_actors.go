@@ -174,6 +174,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Planner: hierarchy.Planner{
 			Leases: leases, Members: p.nodes.Current, Cache: &p.cache, Pause: p.plannerPause.Get,
 			Assign: p.control.deployments.AssignAtRevision, Publish: p.publish, OnPlan: p.plans.Planned,
+			AdapterUses: p.control.adapters.Popular, Adapters: p.catalogue.All,
 		},
 		Control: control.Config{
 			Conn: p.bus.Conn(), Backend: p.control.Backend, Version: p.cfg.Version, Node: p.cfg.Name,

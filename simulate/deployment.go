@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/deployment"
+	"troupe/core/quarantine"
 	"troupe/core/router"
 )
 
@@ -121,8 +122,6 @@ func (m *model) notice(effect deployment.Effect) {
 	switch e := effect.(type) {
 	case deployment.Placed:
 		record.note(now, "place", "replica", e.Replica, "device", e.At.String(), "why", e.Why)
-	case deployment.Moving:
-		record.note(now, "move", "replica", e.Replica, "why", e.Why)
 	case deployment.Retiring:
 		record.note(now, "retire", "replica", e.Replica, "why", e.Why)
 	case deployment.Stopped:
@@ -180,7 +179,7 @@ func (m *model) listReplicas(node string) {
 func (m *model) askGPU(at deployment.Location) {
 	m.sim.post(func() {
 		if d := m.sim.located[at]; !d.node.lost {
-			m.observe(deployment.GPUReport{GPU: d.report(m)})
+			m.observe(deployment.GPUReport{At: at, Quarantined: d.health.State() != quarantine.Healthy})
 		}
 	})
 }

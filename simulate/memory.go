@@ -165,43 +165,6 @@ func (d *device) opened(e memory.Open) memory.Model {
 	return model
 }
 
-// report returns the status of the device as a deployment that places a replica sees it.
-func (d *device) report(m *model) deployment.GPU {
-	now := d.sim.key.at
-	s := d.memory.Status(now)
-	g := deployment.GPU{At: d.location(), Residents: s.Replicas, Quarantined: d.health.State() != quarantine.Healthy,
-		Memory: s.Budget, Leases: make(map[string]hbm.Need), Weights: make(map[string]deployment.Weights),
-		Near: d.nearest(m)}
-	for i, name := range s.Replicas {
-		g.Leases[name] = s.Needs[i]
-	}
-	d.addWeights(&g, s)
-	return g
-}
-
-// addWeights adds the weights on the device, and the models that would leave it for others.
-func (d *device) addWeights(g *deployment.GPU, s memory.Status) {
-	for _, l := range s.Leases {
-		if l.Kind == "kv" {
-			need := g.Leases[l.Owner]
-			bytes := int64(len(l.Pages)) * hbm.PageBytes
-			need.Min, need.MinAlone, need.Max = bytes, bytes, bytes
-			g.Leases[l.Owner] = need
-		}
-	}
-	for _, c := range s.Weights {
-		bytes := int64(c.Pages()) * hbm.PageBytes
-		if c.Content.Revision != "" {
-			g.Weights[c.Content.Revision] = deployment.Weights{Bytes: bytes, Used: len(c.Users) > 0}
-		}
-		for _, user := range c.Users {
-			need := g.Leases[user.Lease]
-			need.Fixed += bytes
-			g.Leases[user.Lease] = need
-		}
-	}
-}
-
 func (d *device) location() deployment.Location {
 	return deployment.Location{Node: d.Node, GPU: d.Device.Name}
 }

@@ -75,7 +75,8 @@ func (m *model) active() int { return max(0, m.wanted-len(m.preemptions)) }
 // placed returns how far a replica has come.
 func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
 	out := planner.Report{Placed: schedule.Placed{Name: p.Replica, Model: m.Name,
-		Progress: schedule.Progress(p.Progress), Since: p.Since, Failure: p.Failure, Outdated: p.Outdated}, At: p.At}
+		Progress: schedule.Progress(p.Progress), Since: p.Since, Failure: p.Failure, Outdated: p.Outdated}, At: p.At,
+		Quarantined: p.Quarantined}
 	if r := m.replica(p.Replica); r != nil {
 		out.Streams = r.load.running + r.load.waiting
 		for _, d := range r.all() {

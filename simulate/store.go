@@ -8,17 +8,13 @@ import (
 
 // apply returns the stored spec of the deployment.
 func (m *model) apply() deployment.Apply {
-	planning := deployment.Unplanned
-	if m.isPlanned {
-		planning = deployment.Planned
-	}
 	return deployment.Apply{Stored: m.stored, Need: m.need(), Spec: deployment.Spec{
 		Settings: deployment.Settings{Path: m.digest(), BlockTokens: uint32(m.BlockTokens),
 			KVBlocks: uint32(m.KVBlocks), MaxSequences: uint32(m.MaxSequences), MaxWaiting: uint32(m.MaxWaiting),
 			StepTokens: uint32(m.StepTokens), Priority: int32(m.Class)},
 		Replicas: m.wanted, Rest: schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas), Sleeps: m.MinReplicas == 0,
 		Level: m.level, Preemptions: m.preemptions, Revision: schedule.Revision{Digest: m.digest(), Deploy: 1},
-		Planning: planning, Assigned: m.assignments(), Withdrawn: m.withdrawn,
+		Planned: m.isPlanned, Assigned: m.assignments(), Withdrawn: m.withdrawn,
 	}}
 }
 

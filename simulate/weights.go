@@ -12,7 +12,6 @@ import (
 	"troupe/core/loadsource"
 	"troupe/core/quarantine"
 	"troupe/core/residency"
-	"troupe/core/schedule"
 )
 
 // fromHostCache is the name of the host cache as a source of weights.
@@ -86,17 +85,6 @@ func (d *device) image(m *model) hostcache.Key {
 }
 
 func (d *device) healthy() bool { return d.node.runs() && d.health.State() == quarantine.Healthy }
-
-// nearest returns where the node has the weights of a model.
-func (d *device) nearest(m *model) schedule.Where {
-	switch {
-	case d.node.cache.State(d.image(m)) == hostcache.Ready:
-		return schedule.InHostCache
-	case d.node.onDisk.State(d.image(m)) == hostcache.Ready:
-		return schedule.InDiskImage
-	}
-	return schedule.InFolder
-}
 
 // load is a load of weights onto a device.
 type load struct {

@@ -92,6 +92,7 @@ type adapterEntry struct {
 	file        engine.AdapterFile // zero until inspected
 	lastFailure messages.Reason    // of its last inspection or load
 	reported    lora.Location      // last location sent to the replica
+	requested   bool               // by a sequence or a pin; else only the planner wants it
 }
 
 // inspected and prefetch are messages to self.
@@ -124,6 +125,8 @@ func (p *pool) Receive(ctx actor.Context) {
 		p.onUnpin(ctx, msg)
 	case *messages.AdapterRequested:
 		p.onRequested(ctx, msg)
+	case *messages.PrefetchAdapters:
+		p.onPrefetchAhead(ctx, msg)
 	case *messages.ForgetAdapter:
 		p.onForget(ctx, msg)
 	case *messages.ShrinkAdapters:
@@ -159,8 +162,8 @@ func (p *pool) name(key string) hostcache.Name {
 // it.
 func (p *pool) accepts(message any) bool {
 	switch message.(type) {
-	case *messages.PinAdapter, *messages.UnpinAdapter, *messages.AdapterRequested, *messages.ForgetAdapter,
-		*messages.ShrinkAdapters, *messages.GrowAdapters:
+	case *messages.PinAdapter, *messages.UnpinAdapter, *messages.AdapterRequested, *messages.PrefetchAdapters,
+		*messages.ForgetAdapter, *messages.ShrinkAdapters, *messages.GrowAdapters:
 		return p.phase == serving
 	}
 	return p.phase != ending

@@ -4,8 +4,9 @@
 // # Pool
 //
 // Parent: the replica. Children: slot-0, slot-1, …. Accepts: AdoptPins, PinAdapter, UnpinAdapter,
-// AdapterRequested, ForgetAdapter, SlotLoaded, ShrinkAdapters, GrowAdapters. Sends: AdaptersReady,
-// PinAdapterResult, AdaptersChanged, to the replica; AdapterReport, AdaptersShrunk, to the gpu actor.
+// AdapterRequested, PrefetchAdapters, ForgetAdapter, SlotLoaded, ShrinkAdapters, GrowAdapters. Sends:
+// AdaptersReady, PinAdapterResult, AdaptersChanged, to the replica; AdapterReport, AdaptersShrunk, to the gpu
+// actor.
 //
 // Its machine is a lora.Pool, which decides which adapter gets which pages and which adapters are
 // evicted or prefetched. A slot performs a load; stopping the slot evicts its adapter. Jobs inspect

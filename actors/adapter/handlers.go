@@ -85,8 +85,19 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 }
 
 func (p *pool) onRequested(ctx actor.Context, msg *messages.AdapterRequested) {
-	p.know(msg.GetAdapter())
+	p.know(msg.GetAdapter()).requested = true
 	p.machine.Requested(msg.GetAdapter().Key(), supervise.Now(ctx))
+	p.perform(ctx)
+}
+
+// onPrefetchAhead takes over which adapters the planner wants on the device. The next ticks load them.
+func (p *pool) onPrefetchAhead(ctx actor.Context, msg *messages.PrefetchAdapters) {
+	var all []lora.Wanted
+	for _, a := range msg.GetAdapters() {
+		p.know(a.GetAdapter())
+		all = append(all, lora.Wanted{ID: a.GetAdapter().Key(), Score: a.GetUses()})
+	}
+	p.machine.Want(all, supervise.Now(ctx))
 	p.perform(ctx)
 }
 

@@ -12,13 +12,14 @@ import (
 )
 
 // know makes an adapter known to the machine, which may then request an inspection of its folder.
-func (p *pool) know(spec *messages.AdapterSpec) {
+func (p *pool) know(spec *messages.AdapterSpec) *adapterEntry {
 	key := spec.Key()
 	if p.known[key] == nil {
 		p.known[key] = &adapterEntry{}
 	}
 	p.known[key].spec = spec
 	p.machine.Inspect(key)
+	return p.known[key]
 }
 
 // inspect starts a job that finds out the size of an adapter.
@@ -47,5 +48,7 @@ func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
 		delete(p.known, msg.key)
 		p.Log.Warn().Str("adapter", msg.key).Str("why", why.Detail).Msg("adapter refused")
 	}
-	p.machine.Requested(msg.key, supervise.Now(ctx))
+	if k.requested {
+		p.machine.Requested(msg.key, supervise.Now(ctx))
+	}
 }

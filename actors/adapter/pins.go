@@ -10,7 +10,7 @@ import (
 // onPin pins an adapter for a request. The result is sent once the adapter is loaded.
 func (p *pool) onPin(ctx actor.Context, msg *messages.PinAdapter) {
 	id, key := msg.GetRequestId(), msg.GetAdapter().Key()
-	p.know(msg.GetAdapter())
+	p.know(msg.GetAdapter()).requested = true
 	state, why := p.machine.Pin(id, key)
 	if why != nil {
 		p.refuse(ctx, id, refusedByPool(why))

@@ -41,7 +41,9 @@ type Config struct {
 	Publish func(kind, subject, detail string) // it must not block
 	OnPlan  func(r *core.Record)               // called after each plan; nil: nothing
 	Options schedule.Options
-	Log     zerolog.Logger
+	// Adapters are fetched ahead by replicas; without them, replicas load them with the first request.
+	Adapters Adapters
+	Log      zerolog.Logger
 }
 
 // Props returns the props of a planner.
@@ -50,7 +52,7 @@ func Props(cfg Config) *actor.Props {
 	return supervise.Props(func() actor.Actor {
 		incarnation++
 		return &planner{Config: cfg, incarnation: incarnation, machine: core.New(cfg.Options),
-			asked: make(map[string]asked)}
+			asked: make(map[string]asked), uses: make(map[string]used)}
 	})
 }
 
@@ -67,9 +69,12 @@ type planner struct {
 	machine     *core.Machine
 	asked       map[string]asked // by request
 	asks        uint64
-	ticks       uint64    // number of the next tick
-	next        time.Time // of the next tick
-	last        time.Time // of the last one
+	ticks       uint64                        // number of the next tick
+	next        time.Time                     // of the next tick
+	last        time.Time                     // of the last one
+	usesAt      time.Time                     // last report of this node
+	uses        map[string]used               // of adapters, by node
+	pools       map[string]*messages.ActorRef // replicas that take adapters, by the last observation
 }
 
 // tick is a message to self. Only the one with the latest number counts.
@@ -95,6 +100,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.onMade(ctx, msg)
 	case *stored:
 		p.onStored(ctx, msg)
+	case *messages.AdaptersUsed:
+		p.onAdaptersUsed(ctx, msg)
 	case *messages.GetPlanner:
 		ctx.Respond(p.status(supervise.Now(ctx)))
 	case *messages.GetPlan:
@@ -117,6 +124,7 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != p.incarnation || msg.number != p.ticks {
 		return
 	}
+	p.reportUses(ctx)
 	p.perform(ctx, p.machine.Tick(p.at(ctx)))
 	now := supervise.Now(ctx)
 	interval := tickInterval
@@ -178,6 +186,8 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 			p.store(ctx, e)
 		case core.Refuse:
 			p.refuse(ctx, e)
+		case core.Prefetch:
+			p.prefetch(ctx, e)
 		case core.Ended:
 			p.onEnded(e.Record)
 		case core.Answer:

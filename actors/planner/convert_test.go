@@ -141,7 +141,7 @@ func TestAssignmentsSurvive(t *testing.T) {
 		{Replica: "m-1", Devices: []string{"b/gpu-0"}, Why: "v"}}}
 	spec := &messages.DeploymentSpec{Name: "m", Assignments: assignmentsOf(w)}
 	d := deploymentOf(spec, 1, nil, now)
-	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 {
+	if !reflect.DeepEqual(d.Assigned, w.Replicas) || !d.Planned || d.Intended != 2 || d.Term != w.Term {
 		t.Errorf("%+v", d)
 	}
 }

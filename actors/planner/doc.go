@@ -4,8 +4,8 @@
 // Parent: node. Children: none. Every node has one planner, and the one whose node holds the role lease
 // `planner` leads. The others try to acquire the lease when it is free. Speaks with: the router of its node
 // (GetClusterView), gpu actors (GetGpu) and host caches (GetHostCache) of all nodes, the deployments groups of
-// the nodes that lead deployments (PlacementRefused), and control (GetPlanner, GetPlan, GetPlanHistory,
-// ExplainModel).
+// the nodes that lead deployments (PlacementRefused), the planners of the other nodes (AdaptersUsed), replicas
+// (PrefetchAdapters), and control (GetPlanner, GetPlan, GetPlanHistory, ExplainModel).
 //
 // The actor drives the machine of core/planner, which decides when to observe, to plan and to store. A round
 // has these steps, each of them a job that reports back:
@@ -13,16 +13,18 @@
 //   - collect: the stored deployments with what they report, the nodes, and then all devices. A device that
 //     does not answer within 500 ms is silent.
 //   - check SLOs, schedule: core/schedule.Make.
+//   - prefetch: which adapters replicas fetch ahead (schedule.Prefetch). Every 2 s, each planner reports to
+//     the one that leads which adapters were requested at the gateway of its node. The pools of the replicas
+//     load them, into memory that is free or least used.
 //   - store: each deployment that changes, by compare-and-swap on the revision that was observed.
 //
-// Sharing of devices and parking are decisions of core/schedule. Adapters are not fetched ahead: a replica
-// loads them with the first request.
+// Sharing of devices and parking are decisions of core/schedule.
 //
 // A stale leader does no harm: its write fails after the new leader's write, and it learns of the new term
 // with the next event. A pause is stored, so that it outlives the leader; deployments still converge to what
 // is assigned.
 //
-// State: the memory of earlier plans (backoffs, learned limits), the last plans, and who was refused. It is
-// lost in a crash and with a change of the leader. The next plan starts from what runs, so that only a
-// decision may come later, or an attempt be repeated.
+// State: the memory of earlier plans (backoffs, learned limits), the last plans, who was refused, and which
+// adapters are popular. It is lost in a crash and with a change of the leader. The next plan starts from what
+// runs, so that only a decision may come later, or an attempt be repeated.
 package planner

@@ -101,6 +101,7 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 		p.Log.Debug().Err(msg.err).Msg("router did not answer the planner")
 	} else {
 		o = observationOf(p.Stored(), msg.view, p.Members(), supervise.Now(ctx))
+		p.addAdapters(o, msg.view, supervise.Now(ctx))
 	}
 	p.perform(ctx, p.machine.Viewed(msg.round, o, p.at(ctx)))
 }

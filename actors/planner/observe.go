@@ -57,6 +57,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
 		Withdrawn: spec.GetAssignments().GetWithdrawn(), Intended: int(spec.GetAssignments().GetWanted()),
+		Term:     spec.GetAssignments().GetTerm(),
 		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
@@ -153,7 +154,7 @@ var progresses = map[messages.AssignmentProgress]schedule.Progress{
 
 // reportOf converts what a deployment reports of a replica.
 func reportOf(model string, r *messages.AssignmentStatus, status *messages.DeploymentStatus) core.Report {
-	report := core.Report{At: timeOf(r.GetAt()), Placed: schedule.Placed{
+	report := core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
 	}}

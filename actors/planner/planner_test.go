@@ -40,6 +40,9 @@ type stage struct {
 	group  *testkit.Peer
 	router *testkit.Peer
 	crash  *testkit.Crash
+
+	adapters planner.Adapters
+	replicas []*messages.ReplicaStatus
 }
 
 func (s *stage) set(change func()) { s.mu.Lock(); change(); s.mu.Unlock() }
@@ -58,7 +61,7 @@ func (s *stage) deploy(name string, least, most uint32, change func(*messages.De
 func (s *stage) view(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &messages.ClusterView{}
+	v := &messages.ClusterView{Replicas: s.replicas}
 	for _, d := range s.specs {
 		name := d.GetSpec().GetName()
 		status := &messages.DeploymentStatus{Spec: d.GetSpec(), Revision: d.GetRevision(), Node: "a",
@@ -150,6 +153,7 @@ func (s *stage) play() {
 		GPU:         func(_ *messages.Member, gpu string) *actor.PID { return gpus[gpu].PID },
 		HostCache:   func(*messages.Member) *actor.PID { return cache.PID },
 		Deployments: func(*messages.Member) *actor.PID { return s.group.PID },
+		Adapters:    s.adapters,
 		Publish:     func(kind, _, _ string) { s.set(func() { s.events = append(s.events, kind) }) },
 	}), s.crash.Middleware)
 }
@@ -317,7 +321,7 @@ func TestPausesAndExplains(t *testing.T) {
 		s.set(func() { s.paused = false })
 		s.after(3*time.Second, "m: 1 [m-0] of term 7")
 		h := s.ask(&messages.GetPlanHistory{}).(*messages.PlanHistory)
-		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 4 || h.GetPlans()[0].GetOutcome() != "stored" {
+		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 5 || h.GetPlans()[0].GetOutcome() != "stored" {
 			t.Errorf("%v", h)
 		}
 		if r := s.ask(&messages.GetPlan{Number: 1}).(*messages.PlanReport); r.GetWrites()[0].GetOutcome() != "stored" {

@@ -230,11 +230,13 @@ func (p *planner) onEnded(r *core.Record) {
 			}
 			changes = append(changes, verb+c.Replica+" ("+c.Why+")")
 		}
+		if len(w.Changes) == 0 && w.From != w.To {
+			changes = append(changes, fmt.Sprintf("%s from %d to %d replicas", w.Name, w.From, w.To))
+		} else if len(w.Changes) == 0 {
+			changes = append(changes, w.Name+" waits for no other replica any longer")
+		}
 	}
 	text := strings.Join(changes, "; ")
-	if text == "" {
-		text = fmt.Sprintf("%d deployments stored", len(r.Writes))
-	}
 	p.Log.Info().Strs("causes", r.Causes).Str("outcome", r.Outcome).Str("changes", text).Msg("planned")
 	p.Publish("planner.planned", "planner",
 		fmt.Sprintf("plan %d of term %d: %s; %s", r.Number, r.Term, text, r.Outcome))

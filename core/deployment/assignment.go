@@ -8,15 +8,6 @@ import (
 	"time"
 )
 
-// Planning is who decides which replicas a deployment has, and on which GPUs.
-type Planning uint8
-
-const (
-	ByItself  Planning = iota // the deployment
-	Unplanned                 // the planner, which has not planned it yet: the replicas that are there stay
-	Planned                   // the planner: Spec.Assigned has the replicas
-)
-
 // Assignment is a replica that is to be there.
 type Assignment struct {
 	Node  string
@@ -41,12 +32,9 @@ type attempt struct {
 	when time.Time
 }
 
-// planned reports whether the planner decides which replicas there are.
-func (d *Deployment) planned() bool { return d.spec.Planning != ByItself }
-
 // assignedAt reports whether a replica is to be on a GPU. What is there stays until there is a plan.
 func (d *Deployment) assignedAt(name string, at Location) bool {
-	if d.spec.Planning == Unplanned {
+	if !d.spec.Planned {
 		return true
 	}
 	a, ok := d.spec.Assigned[name]
@@ -71,8 +59,7 @@ func (d *Deployment) failSplit(name string, a Assignment, now time.Time) {
 	d.fail(f)
 }
 
-// beginPlan notes which replicas are withdrawn, and forgets what belongs to earlier assignments, and the move that
-// the deployment was making by itself.
+// beginPlan notes which replicas are withdrawn, and forgets what belongs to earlier assignments.
 func (d *Deployment) beginPlan(last Spec) {
 	for name, r := range d.replicas {
 		_, was := last.Assigned[name]
@@ -89,12 +76,6 @@ func (d *Deployment) beginPlan(last Spec) {
 			delete(d.absentSince, name)
 		}
 	}
-	if d.planned() {
-		d.survey = nil
-		for _, r := range d.replicas {
-			r.substitute = ""
-		}
-	}
 }
 
 // isPlan reports whether a new spec is only another plan: other assignments, and perhaps another number of
@@ -102,10 +83,10 @@ func (d *Deployment) beginPlan(last Spec) {
 func (d *Deployment) isPlan(next Spec) bool {
 	last := d.spec
 	same := reflect.DeepEqual(last.Assigned, next.Assigned) && slices.Equal(last.Withdrawn, next.Withdrawn)
-	if d.state != Active || next.Planning != Planned || same {
+	if d.state != Active || !next.Planned || same {
 		return false
 	}
-	next.Planning, next.Assigned, next.Withdrawn, next.Replicas = last.Planning, last.Assigned, last.Withdrawn,
+	next.Planned, next.Assigned, next.Withdrawn, next.Replicas = last.Planned, last.Assigned, last.Withdrawn,
 		last.Replicas
 	return reflect.DeepEqual(last, next)
 }

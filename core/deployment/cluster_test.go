@@ -69,7 +69,6 @@ type playedNode struct {
 	id          int // of its process
 	draining    bool
 	quarantined bool
-	full        bool // other models use its GPU
 	broken      bool // no model loads
 	replicas    map[string]*playedReplica
 }
@@ -90,8 +89,6 @@ func (r *playedReplica) started() ReplicaState {
 	}
 	return ReplicaServing
 }
-
-const gpuReplicas = 4 // number of replicas that fit on a GPU
 
 func newCluster(t *rapid.T) *cluster {
 	c := &cluster{parks: make(map[string]bool),
@@ -194,16 +191,6 @@ func (c *cluster) answer(e Effect) {
 		}
 	case AskGPU:
 		c.gpu(e.At)
-	case Place:
-		for _, at := range e.GPUs {
-			c.gpu(at)
-		}
-		c.handle(PlaceTimeout{e.Replica, e.Number})
-	case SurveyGPUs:
-		for _, at := range e.GPUs {
-			c.gpu(at)
-		}
-		c.handle(SurveyTimeout{})
 	case Inspect:
 		c.handle(Inspected{Path: e.Path, Need: hbm.Need{Fixed: need}})
 	case StartReplica:
@@ -285,20 +272,9 @@ func (c *cluster) alive(node string) *playedNode {
 }
 
 func (c *cluster) gpu(at Location) {
-	n := c.alive(at.Node)
-	if n == nil {
-		return
+	if n := c.alive(at.Node); n != nil {
+		c.handle(GPUReport{at, n.quarantined})
 	}
-	g := GPU{At: at, Memory: hbm.Budget{Total: gpuReplicas * need}, Leases: map[string]hbm.Need{}}
-	g.Quarantined = n.quarantined
-	for _, name := range n.names() {
-		g.Leases[name], g.Residents = hbm.Need{Fixed: need}, append(g.Residents, name)
-		g.Memory.Fixed += need
-	}
-	if n.full {
-		g.Memory.Fixed = g.Memory.Total
-	}
-	c.handle(GPUReport{g})
 }
 
 func (c *cluster) start(spec ReplicaSpec) {

@@ -9,13 +9,10 @@ import (
 )
 
 const (
-	drainTimeout      = 30 * time.Second
-	finishTimeout     = 10 * time.Minute // to drain a replica whose sequences no other replica can resume
-	nodeReplyTimeout  = 3 * time.Second  // for a node's list of replicas, and for their first reports
-	avoidAfterRefusal = 10 * time.Second // of a GPU that refused a replica
-	avoidAfterCrash   = 30 * time.Second // of a GPU on which a replica exited twice within this time
-	stableFor         = 10 * time.Second // without changes before a replica may move
-	moveBackoff       = 5 * time.Minute  // after a failed move, before the next one
+	drainTimeout     = 30 * time.Second
+	finishTimeout    = 10 * time.Minute // to drain a replica whose sequences no other replica can resume
+	nodeReplyTimeout = 3 * time.Second  // for a node's list of replicas, and for their first reports
+	crashWindow      = 30 * time.Second // in which a replica may exit once on a GPU
 )
 
 // Deployment keeps the requested number of replicas of one model serving.
@@ -35,25 +32,16 @@ type Deployment struct {
 	orphans       map[orphan]Location    // replicas to stop, whose names were reused
 	lastPlacement map[string]Location    // exited replica -> GPU that still has its lease
 	lastExit      map[string]replicaExit // replica -> its last exit
-	reservedNames map[string]bool        // names of replicas on lost nodes; they may come back
-	avoidUntil    map[Location]time.Time // by GPU
 	quarantined   map[Location]bool      // by GPU, as last reported
 	departed      map[string]time.Time   // node that is away -> when it was last seen
-	silent        map[Location]time.Time // GPU that does not answer placements -> since when
-	survey        map[Location]*GPU      // answers while a move is considered; else nil
-	placements    uint64                 // number of placements so far
-	placing       string                 // replica of the last placement
 	failure       *Failure               // of the last attempt; nil after a success
-	noRoom        bool                   // a placement since the last Tick found no room
-	unplaced      bool                   // the last placement found no room
+	unplaced      bool                   // the planner has refused replicas since the last one started
 	preemptions   []*preemption          // in the order in which they were first seen
-	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
 	attempts      map[string]attempt     // replica -> the last attempt to start it as assigned that failed
 	absentSince   map[string]time.Time   // replica that is assigned and was there -> since when it is not
 	refusedAt     time.Time              // of the planner's last PlacementRefused
-	waitsForNeed  bool                   // a replica is missing, and cannot be placed before the inspection
 	wake          wake
 }
 
@@ -66,9 +54,7 @@ func New(name, node string) *Deployment {
 		name: name, node: node,
 		nodes: make(map[string]*member), replicas: make(map[string]*replica), orphans: make(map[orphan]Location),
 		lastPlacement: make(map[string]Location), lastExit: make(map[string]replicaExit),
-		reservedNames: make(map[string]bool), avoidUntil: make(map[Location]time.Time),
-		quarantined: make(map[Location]bool), departed: make(map[string]time.Time),
-		silent: make(map[Location]time.Time), attempts: make(map[string]attempt),
+		quarantined: make(map[Location]bool), departed: make(map[string]time.Time), attempts: make(map[string]attempt),
 		absentSince: make(map[string]time.Time), wake: wake{waiting: make(map[string]demand)},
 	}
 }
@@ -87,10 +73,8 @@ func (d *Deployment) onTick(now time.Time) {
 	}
 	d.stopOrphans()
 	d.pollGPUs()
-	d.noRoom = false
 	d.expireRefusal(now)
 	d.reconcile(now)
-	d.rebalance(now)
 	d.inspect()
 	d.forgetDemand(now)
 	d.fireWake(wakeTick, now)
@@ -99,23 +83,19 @@ func (d *Deployment) onTick(now time.Time) {
 func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.sized = d.sized && e.Spec.Path == d.spec.Path && e.Spec.Engine.Kind == d.spec.Engine.Kind
 	if !d.isPlan(e.Spec) { // a change by an operator
-		d.failure, d.noRoom, d.unplaced = nil, false, false
+		d.failure, d.unplaced = nil, false
 		d.wake.wanted = now
-		clear(d.avoidUntil)
 	}
 	last := d.spec
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
 	d.shift(applied)
 	d.beginPlan(last)
-	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)
 		d.markDrop(d.replicas[name])
 		d.setLevel(d.replicas[name])
 	}
-	if d.planned() {
-		d.inspect()
-	}
+	d.inspect()
 	d.reconcile(now)
 }
 
@@ -132,13 +112,13 @@ func (d *Deployment) onStaleTerm(e StaleTerm) {
 func (d *Deployment) onInspected(e Inspected, now time.Time) {
 	switch {
 	case e.Path != d.spec.Path || e.Engine != d.spec.Engine.Kind: // of an earlier spec
-	case e.Fault != "" && !d.waitsForNeed && !(d.planned() && d.lacksReplicas()):
+	case e.Fault != "" && !d.lacksReplicas():
 		// No replica is missing.
 	case e.Fault != "": // the next Tick retries
 		d.fail(Failure{Reason: LoadFailed, Detail: "node " + d.node + ": " + e.Fault})
 		d.announce()
 	default:
-		d.need, d.sized, d.waitsForNeed = e.Need, true, false
+		d.need, d.sized = e.Need, true
 		d.reconcile(now)
 	}
 }

@@ -1,6 +1,6 @@
 // Package deployment decides how a deployment keeps its replicas serving: what happens to each replica,
 // and when one is started, restarted, drained and stopped. The planner decides which replicas there are
-// and on which GPUs. A deployment that it has not planned chooses both by core/schedule.
+// and on which GPUs.
 //
 // A Deployment handles one Event at a time and returns Effects for its caller to carry out, in
 // order. Commands that are not answered are repeated by the next Tick; all of them are idempotent.
@@ -9,12 +9,8 @@
 // # Replicas
 //
 //	event           phase                   guard        next
-//	added           absent                               placing
-//	moveStarted     absent                               starting
 //	assigned        absent                               starting
 //	adopted         absent                               loading
-//	placed          placing                              starting
-//	notPlaced       placing                              absent
 //	accepted        starting                             loading
 //	reported        starting … stopping                  same
 //	reportUp        starting, loading                    up
@@ -25,8 +21,7 @@
 //	                up                      device lost  stopping
 //	                up, draining            faulty       stopping
 //	                up, draining, stopping               same
-//	retired         placing                              absent
-//	                starting, loading, up                draining
+//	retired         starting, loading, up                draining
 //	drained         draining                             stopping
 //	                stopping                             same
 //	exited          starting, loading, up   restartable  absent
@@ -37,24 +32,20 @@
 //	nodeLost        starting … stopping                  absent
 //	freed           stopping                             absent
 //
-// The guards: restartable: the replica is no substitute and did not exit on this GPU within the
-// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine;
-// faulty: a step of the replica has hung for long, or its answers are wrong.
+// The guards: restartable: the replica did not exit on this GPU within the last 30 s, so it is restarted on
+// the GPU of its lease; device lost: the failure is a quarantine; faulty: a step of the replica has hung for
+// long, or its answers are wrong.
 // A replica that takes over the lease of one that exited, and finds the files of an earlier deployment in
-// it, fails without a failure of the deployment: its lease is released, and another replica loads the files.
+// it, fails without a failure of the deployment: its lease is released, and the replica starts again.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //
-// A replica that is wanted on standby is kept, placed and replaced like any other, and counts as one of
-// the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
-// until its report shows the level. Only replicas that are to serve count for the condition ready.
+// A replica that is wanted on standby counts as one of the requested number. It is started for that level,
+// or learns it by SetLevel, which every tick repeats until its report shows the level. Only replicas that
+// are to serve count for the condition ready.
 //
-// If no GPU has room, requests wait as long as that may change soon: a replica starts or leaves, or a node
-// is shutting down, or has been away or silent for less than 30 s, which is enough for a restart. Then the
-// deployment has failed, and requests are refused.
-//
-// A parked deployment keeps its number of replicas, and has none: they are retired like those of which
-// fewer are wanted, and their weights are parked when they stop.
+// A parked deployment keeps its number of replicas, and has none: they are retired like those that are not
+// assigned, and their weights are parked when they stop.
 //
 // A single replica may be parked too: it is retired, its weights are parked when it stops unless another
 // replica on the device uses them, one replica fewer is wanted, and its name is not used until it is
@@ -65,11 +56,9 @@
 // replicas down, and the name of the replica is not used, until the record is removed. A replica with a
 // record that no node reports is stopped, since its memory may remain.
 //
-// Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
-//
 // # Assignments
 //
-// The replicas of a planned deployment are those of Spec.Assigned, each on its GPU:
+// The replicas of a deployment are those of Spec.Assigned, each on its GPU:
 //
 //   - An assigned replica that is not there starts, with others at the same time. It waits while its
 //     node is no member or drains, while its GPU is quarantined, while other replicas have to leave for
@@ -87,14 +76,17 @@
 //   - One that an operator has parked or preempted does not start, even if it is assigned.
 //   - A node that comes back with a replica that is assigned there keeps it.
 //
-// The planner writes the number of replicas together with the assignments, so a planned deployment
-// stores no number. If replicas are missing for lack of room, the planner says so with PlacementRefused,
-// which becomes the failure of the deployment until the next one, for at most 30 s. Another plan does not
-// clear a failure on a GPU; that happens when another replica begins to serve, and when those that are
-// wanted serve.
+// The planner writes the number of replicas together with the assignments; the deployment never changes the
+// number. Until it is planned, it keeps the replicas that are there, and starts no others.
 //
-// A deployment that waits for its first plan (Unplanned) keeps the replicas that are there, and starts no
-// others.
+// If replicas are missing for lack of room, the planner says so with PlacementRefused, which becomes the
+// failure of the deployment until the next one, for at most 30 s. Another plan does not clear a failure on a
+// GPU; that happens when another replica begins to serve and no assignment has failed, and when those that
+// are wanted serve.
+//
+// A deployment that has failed and of which no replica serves refuses requests. Requests wait instead as long
+// as it may recover soon: the planner expects room, a node has joined since the last plan, a replica starts or
+// leaves, or a node is shutting down or has been away for less than 30 s, which is enough for a restart.
 //
 // # Deployment
 //
@@ -105,73 +97,57 @@
 //
 // # Waking
 //
-// A deployment whose minimum is 0 replicas may be asleep, without replicas, until requests wait for it
-// at some router. It then stores that it wants one. Requests also wake it if an operator keeps all of
-// its replicas from serving, at level standby or parked: it then stores that they are active. Wanted is
-// an event of this table only if requests wait that may wake it.
+// A deployment whose minimum is 0 replicas may be asleep, without replicas, until requests wait for it at
+// some router. It reports these requests, and the planner wakes it. Requests also undo a level by which an
+// operator keeps all of its replicas from serving, standby or parked: then the deployment stores that they
+// are active. Wanted is an event of this table only if requests wait that may wake it.
 //
-//	event   wake              guard                                  next     effects
-//	wanted  resting           asleep, not planned                    storing  store 1 replica
-//	        resting           reached a level known to the requests  storing  store the level active
-//	        resting, storing                                         same     —
-//	tick    resting           failed, not wanted for 10 s            storing  store 0 replicas, or that it is parked
-//	        resting, storing                                         same     —
-//	scaled  storing                                                  resting  —
+//	event   wake              guard                                    next     effects
+//	wanted  resting           reached a level known to the requests    storing  store the level active
+//	        resting, storing                                           same     —
+//	tick    resting           was parked, failed, not wanted for 10 s  storing  store the level parked
+//	        resting, storing                                           same     —
+//	scaled  storing                                                    resting  —
 //
-// The number is stored as the planner stores it, by compare-and-swap on the spec that was applied
-// last, so that it survives a crash and a change of leaders, and an operator's change wins. A level is
-// known to the requests if their router knew of it when it reported them. A router does not count
-// requests that waited when it learned of the level, so a command is undone only by requests that come
-// after it, and only once it has been carried out: the level standby is reached when no replica serves or
-// finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was woken in
-// vain, because no device has room for it, sleeps again, or is parked again, once no request waits for
-// it. One that is idle is put to sleep by the planner. The planner also wakes a planned deployment, and
-// puts it to sleep after a wake in vain: such a deployment only resets levels, and is parked again.
+// The level is stored by compare-and-swap on the spec that was applied last, so that an operator's change
+// wins. A level is known to the requests if their router knew of it when it reported them. A router does
+// not count requests that waited when it learned of the level, so a command is undone only by requests that
+// come after it, and only once it has been carried out: the level standby is reached when no replica serves
+// or finishes its sequences any longer, for which a switch of a GPU waits. A deployment that was parked and
+// woken in vain, because no device has room for it, is parked again once no request waits for it. The
+// planner puts deployments to sleep.
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.
 //
-// Invariants of a planned deployment, checked by the property tests:
+// Invariants, checked by the property tests:
 //
-//   - planned: no GPU is chosen for a replica; it starts only on the GPU to which it is assigned, or where
-//     its memory is until there is a plan; and no number of replicas is stored
+//   - planned: a replica starts only on the GPU to which it is assigned, or where its memory is until there
+//     is a plan; and the number of replicas that is stored does not change
 //   - failed: an assignment whose replica failed is not tried again with the same time
 //   - withdrawn: a replica that is withdrawn, or assigned to another GPU, leaves as soon as all nodes have reported
 //   - offered: no other replica leaves, and one that is there without an assignment is reported without its time
 //   - reported: the status has each replica that is assigned or there once, and why its assignment failed
 //   - refused: a refusal counts only for the stored spec, and ends when nothing is missing
-//   - converges: when all commands are answered and nothing fails, the assigned replicas are there, on their
-//     GPUs and at their levels, and nothing else is left
-//
-// Invariants of every deployment:
-//
 //   - one phase: a replica changes its phase only along the table
 //   - fenced: after StaleTerm there is no effect but Ignored
 //   - known: commands to a node or a GPU are for live members
-//   - observed first: no replica is placed, started or retired before every node has reported its
-//     replicas, or timed out
+//   - observed first: no replica is started or retired before every node has reported its replicas, or
+//     timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
 //   - awaited: no deployment fails for lack of room while a node has been away for less than 30 s
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - held: no replica is started under the name of one that is parked, or whose preemption is stored
 //   - one record: at most one Record is in flight
 //   - one scale: at most one Scale is in flight
+//   - woken: a deployment that may sleep and of which an operator keeps all replicas from serving stores the
+//     level active when requests wait, and no other one does
 //   - command: requests that were reported before a level was known, or reached, do not undo it
-//   - given up: only a deployment that may sleep, has no level and has failed is scaled to 0 or parked,
-//     after requests have not waited for 10 s
+//   - given up: only a deployment that may sleep, has no level and has failed is parked again, after requests
+//     have not waited for 10 s
 //   - parked: weights are parked only while the deployment is parked or asleep, or if an operator
 //     has parked or preempted the replica
 //   - level: a replica learns the wanted level of the spec, and no other
-//
-// Invariants of one that chooses by itself:
-//
-//   - avoidance: a replica is not placed by choice on a GPU that is being avoided
-//   - one at a time: at most one replica is placed at a time
-//   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
-//     lost node may bring back, unless it returns to the lease of that name
-//   - woken: a deployment that may sleep and of which no replica is to serve wants active ones when
-//     requests wait, and no other one does
-//   - substitute first: a current replica drains for a move only when its substitute serves
-//   - converges: when all commands are answered and nothing fails, the requested number of replicas
-//     is there, each serves or is on standby as wanted, all are current, and nothing else is left
+//   - converges: when all commands are answered and nothing fails, the assigned replicas are there, on their
+//     GPUs and at their levels, and nothing else is left
 package deployment

@@ -22,18 +22,6 @@ type (
 	// AskGPU requests the status of a GPU; GPUReport answers.
 	AskGPU struct{ At Location }
 
-	// Place requests the status of all GPUs to choose one for a replica, and a PlaceTimeout.
-	// Placing has no other effect, so the choice of the GPU is hidden behind Place.
-	Place struct {
-		Replica string
-		Number  uint64 // of this attempt; its PlaceTimeout has the same
-		GPUs    []Location
-	}
-
-	// SurveyGPUs requests the status of all GPUs to find a better one for some replica, and a
-	// SurveyTimeout.
-	SurveyGPUs struct{ GPUs []Location }
-
 	// Inspect requests the GPU memory that a replica needs; Inspected answers.
 	Inspect struct {
 		Engine backend.Kind
@@ -117,15 +105,12 @@ type (
 	// Gone reports that nothing is left of the deleted deployment.
 	Gone struct{}
 
-	// Placed reports on which GPU a replica is placed.
+	// Placed reports on which GPU a replica starts.
 	Placed struct {
 		Replica string
 		At      Location
 		Why     string
 	}
-
-	// Moving reports that a replica moves to a better GPU.
-	Moving struct{ Replica, Why string }
 
 	// Retiring reports that a replica drains.
 	Retiring struct{ Replica, Why string }
@@ -183,8 +168,6 @@ func (s Scale) Wakes() bool { return s.To > 0 && s.Level == NoLevel }
 func (AskSpec) isEffect()          {}
 func (ListReplicas) isEffect()     {}
 func (AskGPU) isEffect()           {}
-func (Place) isEffect()            {}
-func (SurveyGPUs) isEffect()       {}
 func (Inspect) isEffect()          {}
 func (StartReplica) isEffect()     {}
 func (AskReplica) isEffect()       {}
@@ -202,7 +185,6 @@ func (Watch) isEffect()            {}
 func (Announce) isEffect()         {}
 func (Gone) isEffect()             {}
 func (Placed) isEffect()           {}
-func (Moving) isEffect()           {}
 func (Retiring) isEffect()         {}
 func (Serving) isEffect()          {}
 func (Stopped) isEffect()          {}

@@ -49,17 +49,11 @@ type (
 		Fault  string // empty: none
 	}
 
-	// GPUReport answers AskGPU, Place and SurveyGPUs.
-	GPUReport struct{ GPU GPU }
-
-	// PlaceTimeout ends the wait for the answers to the Place of the same number.
-	PlaceTimeout struct {
-		Replica string
-		Number  uint64
+	// GPUReport answers AskGPU.
+	GPUReport struct {
+		At          Location
+		Quarantined bool
 	}
-
-	// SurveyTimeout ends the wait for the answers to SurveyGPUs.
-	SurveyTimeout struct{}
 
 	// Accepted reports that a node has started a replica.
 	Accepted struct {
@@ -141,8 +135,6 @@ func (ReplicaList) isEvent()      {}
 func (StaleTerm) isEvent()        {}
 func (Inspected) isEvent()        {}
 func (GPUReport) isEvent()        {}
-func (PlaceTimeout) isEvent()     {}
-func (SurveyTimeout) isEvent()    {}
 func (Accepted) isEvent()         {}
 func (Reported) isEvent()         {}
 func (Drained) isEvent()          {}
@@ -186,11 +178,7 @@ func (d *Deployment) handle(e Event, now time.Time) {
 	case Inspected:
 		d.onInspected(e, now)
 	case GPUReport:
-		d.onGPUReport(e.GPU, now)
-	case PlaceTimeout:
-		d.onPlaceTimeout(e, now)
-	case SurveyTimeout:
-		d.onSurveyTimeout(now)
+		d.onGPUReport(e, now)
 	case Accepted:
 		d.onAccepted(e, now)
 	case Reported:

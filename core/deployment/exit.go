@@ -10,14 +10,14 @@ type replicaExit struct {
 
 // onExited handles a replica that crashed too often or found its device lost. If the node is alive,
 // the lease remains, and the replica is restarted at once on the GPU of its lease. If it exits
-// there again within avoidAfterCrash, its lease is released and the GPU is avoided for that time. One that
+// there again within crashWindow, its lease is released and its assignment has failed. One that
 // exits while it drains is not restarted: its memory is freed.
 func (d *Deployment) onExited(e Exited, now time.Time) {
 	for _, name := range d.named(e.Actor) {
 		r := d.replicas[name]
-		at, last, moved := r.spec.At, d.lastExit[name], d.isSubstitute(name)
+		at, last := r.spec.At, d.lastExit[name]
 		holds, leaving := none, r.phase == Draining
-		if !leaving && !moved && r.preemption == nil && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
+		if !leaving && r.preemption == nil && (last.at != at || now.Sub(last.when) > crashWindow) {
 			holds = restartable
 		}
 		if !d.fire(r, exited, holds, now) {
@@ -31,34 +31,19 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 		case r.preemption != nil:
 			d.tellPreemption(r.preemption, r, r.preemption.machine.Lost("replica "+name+" stopped: "+e.Why, now), now)
 		case leaving:
-		case moved: // the replica to be moved stays in place
-			d.extendStable(moveBackoff, now)
 		case holds == restartable:
 			d.lastPlacement[name] = at
-		case d.planned():
-			d.failExits(name, at, now)
 		default:
-			d.avoid(name, at, now)
+			d.failExits(name, at, now)
 		}
 	}
 	d.reconcile(now)
 }
 
-// avoid avoids the GPU on which a replica keeps exiting.
-func (d *Deployment) avoid(name string, at Location, now time.Time) {
-	delete(d.lastPlacement, name)
-	d.avoidUntil[at] = now.Add(avoidAfterCrash)
-	d.fail(Failure{
-		Reason: EngineFailed, avoided: true,
-		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.String() +
-			", which is avoided for that time; see the log of node " + at.Node,
-	})
-}
-
 // failExits fails the assignment of a replica that keeps exiting on its GPU. The planner may have another one.
 func (d *Deployment) failExits(name string, at Location, now time.Time) {
-	f := Failure{Reason: EngineFailed, avoided: true, Detail: "replica " + name + " exited twice within " +
-		avoidAfterCrash.String() + " on " + at.String() + "; see the log of node " + at.Node}
+	f := Failure{Reason: EngineFailed, elsewhere: true, Detail: "replica " + name + " exited twice within " +
+		crashWindow.String() + " on " + at.String() + "; see the log of node " + at.Node}
 	d.failAssignment(name, at, f.Detail, now)
 	d.fail(f)
 }
@@ -72,7 +57,6 @@ func (d *Deployment) onUnreachable(e Unreachable, now time.Time) {
 			continue
 		}
 		d.emit(Terminated{name, e.Why})
-		d.reservedNames[name] = true
 		if n := d.nodes[r.spec.At.Node]; n != nil {
 			n.reported, n.since = false, now
 			d.queryNode(r.spec.At.Node)

@@ -2,12 +2,9 @@ package deployment
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	"troupe/core/hbm"
 	"troupe/core/schedule"
-	"troupe/core/units"
 )
 
 // Reason is the reason for a failure. Its values are those of the reasons in messages. The machine
@@ -30,9 +27,9 @@ type Failure struct {
 	RetryAfter time.Duration // 0: not known
 	Memory     Memory        // with NoMemory
 
-	unplaced bool // no GPU had room
-	later    bool // with unplaced: there may be room soon, for example on a GPU that is avoided for a while
-	avoided  bool // a replica kept exiting on a GPU, which is avoided; another one may have room
+	unplaced  bool // no GPU had room
+	later     bool // with unplaced: there may be room soon
+	elsewhere bool // a replica kept exiting on a GPU; another one may have room
 }
 
 // Memory describes a lack of memory, in bytes.
@@ -49,42 +46,8 @@ type Room struct {
 	Leave []schedule.Holder // models that would leave
 }
 
-// roomOn returns how an operator makes room for a replica; nil: not by removing models.
-func (d *Deployment) roomOn(gpus []schedule.GPU) *Room {
-	at, leave := schedule.MakeRoom(d.need, gpus)
-	if leave == nil {
-		return nil
-	}
-	return &Room{Location{at.Node, at.Name}, leave}
-}
-
 // ParkCommand returns the command that makes a model leave its GPUs.
 func ParkCommand(model string) string { return fmt.Sprintf(`models.park {"name": %q}`, model) }
-
-// text returns the models that would leave, and the commands, as the last part of a sentence.
-func (r *Room) text() string {
-	if r == nil {
-		return ""
-	}
-	var who, commands []string
-	for _, h := range r.Leave {
-		who = append(who, fmt.Sprintf("%s (%s, %s)", h.Model, strings.Join(h.Replicas, ", "),
-			units.FormatBytes(h.Bytes())))
-		commands = append(commands, ParkCommand(h.Model))
-	}
-	return fmt.Sprintf("; for room on %s, %s would leave: %s", r.At, strings.Join(who, " and "),
-		strings.Join(commands, ", "))
-}
-
-// memoryOf returns the memory that is missing on a GPU; the zero Memory if o is nil.
-func memoryOf(model string, o *hbm.Overload, evictable int64) (m Memory) {
-	if o == nil {
-		return m
-	}
-	m.Model, m.Evictable = model, evictable
-	m.Bytes, m.Used, m.Total, m.Reserve = o.Sizes()
-	return m
-}
 
 // on adds the node to a load failure, because the model's files may be missing on that node only.
 func (f Failure) on(node string) Failure {

@@ -43,12 +43,11 @@ func (d *Deployment) onMembers(e Members, now time.Time) {
 		if n == nil {
 			n = &member{since: now}
 			d.nodes[m.Name] = n
-			d.expectGPUs(m, now)
+			d.expectRoom()
 		}
 		n.Member = m
 		d.queryNode(m.Name)
 	}
-	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.nodes) {
 		if !alive[name] {
 			d.loseNode(name, now)
@@ -96,7 +95,6 @@ func (d *Deployment) loseNode(node string, now time.Time) {
 			if p := r.preemption; p != nil {
 				d.tellPreemption(p, r, p.machine.Gone("node "+node+" was lost", now), now)
 			}
-			d.reservedNames[name] = true
 		}
 	}
 	for name, at := range d.lastPlacement {
@@ -120,7 +118,6 @@ func (d *Deployment) onReplicaList(e ReplicaList, now time.Time) {
 	n.reported = true
 	for _, running := range e.Replicas {
 		name := running.Replica
-		delete(d.reservedNames, name)
 		if existing := d.replicas[name]; existing != nil {
 			if existing.spec.At.Node != e.Node { // the name was reused while this node was away
 				d.orphans[orphan{e.Node, name}] = running.Spec.At

@@ -7,7 +7,6 @@ type Phase uint8
 
 const (
 	Absent   Phase = iota // does not exist yet, or no longer exists
-	Placing               // waits for a GPU
 	Starting              // has a GPU; StartReplica is not answered yet
 	Loading               // loads the model
 	Up                    // serves or is on standby, or will be again
@@ -17,25 +16,21 @@ const (
 
 // String returns the name of the phase.
 func (p Phase) String() string {
-	return [...]string{"absent", "placing", "starting", "loading", "up", "draining", "stopping"}[p]
+	return [...]string{"absent", "starting", "loading", "up", "draining", "stopping"}[p]
 }
 
 // Trigger is an event of one replica.
 type Trigger uint8
 
 const (
-	added          Trigger = iota // a replica is missing
-	moveStarted                   // a substitute is started on a better GPU
-	assigned                      // the planner assigned it to a GPU
+	assigned       Trigger = iota // the planner assigned it to a GPU
 	adopted                       // a node reports a replica of an earlier term or incarnation
-	placed                        // a GPU was chosen
-	notPlaced                     // no GPU has room, or the model's size is unknown
 	accepted                      // the node has started it
 	reported                      // it reported its status
 	reportUp                      // it reported that it serves, or is on standby or on the way there
 	reportDraining                // it reported that it drains
 	failed                        // it failed to load, found other files, lost its device, or is faulty for good
-	retired                       // core/schedule removes it
+	retired                       // it is no longer assigned, or an operator has taken it away
 	drained                       // its sequences are gone, or the drain timed out
 	exited                        // it crashed too often
 	unreachable                   // the connection to its node broke
@@ -46,8 +41,8 @@ const (
 // String returns the name of the trigger.
 func (t Trigger) String() string {
 	return [...]string{
-		"added", "moveStarted", "assigned", "adopted", "placed", "notPlaced", "accepted", "reported", "reportUp",
-		"reportDraining", "failed", "retired", "drained", "exited", "unreachable", "nodeLost", "freed",
+		"assigned", "adopted", "accepted", "reported", "reportUp", "reportDraining", "failed", "retired", "drained",
+		"exited", "unreachable", "nodeLost", "freed",
 	}[t]
 }
 
@@ -77,7 +72,6 @@ const same = table.Same
 
 var (
 	absent   = []Phase{Absent}
-	placing  = []Phase{Placing}
 	early    = []Phase{Starting, Loading}
 	active   = []Phase{Starting, Loading, Up}
 	running  = []Phase{Starting, Loading, Up, Draining}
@@ -89,12 +83,8 @@ var (
 
 // rows is the table of replicas in doc.go. The first row that fits applies.
 var rows = table.New("deployment replica", []row{
-	on(added, absent, Placing),
-	on(moveStarted, absent, Starting),
 	on(assigned, absent, Starting),
 	on(adopted, absent, Loading),
-	on(placed, placing, Starting),
-	on(notPlaced, placing, Absent),
 	on(accepted, []Phase{Starting}, Loading),
 	on(reported, known, same),
 	on(reportUp, early, Up),
@@ -105,7 +95,6 @@ var rows = table.New("deployment replica", []row{
 	when(deviceLost, "device lost", on(failed, []Phase{Up}, Stopping)),
 	when(faulty, "faulty", on(failed, []Phase{Up, Draining}, Stopping)),
 	on(failed, later, same),
-	on(retired, placing, Absent),
 	on(retired, active, Draining),
 	on(drained, []Phase{Draining}, Stopping),
 	on(drained, stopping, same),

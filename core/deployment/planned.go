@@ -24,7 +24,7 @@ func (d *Deployment) follow(now time.Time) {
 		d.startAssigned(name, now)
 	}
 	for _, name := range sorted(d.lastPlacement) {
-		if d.spec.Planning == Unplanned {
+		if !d.spec.Planned {
 			d.startAt(name, d.lastPlacement[name], "its memory is there", now)
 		}
 	}
@@ -39,14 +39,12 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 		return "", false
 	case d.spec.Level == Parked:
 		return "the deployment is parked", true
-	case r.phase == Placing: // the deployment began to choose a GPU before the planner did
-		return "the planner chooses its GPU", false
 	case d.assignedAt(r.spec.Name, r.spec.At):
 		return "", false
 	case assigned:
 		return "it is assigned to " + a.Node + "/" + strings.Join(a.GPUs, "+"), false
 	case r.withdrawn, slices.Contains(d.spec.Withdrawn, r.spec.Name), d.spec.Rest == schedule.Stopped:
-		return "it is no longer assigned", true
+		return "it is no longer assigned", d.current(r) // else it was replaced
 	}
 	return "", false // it came back, or an earlier term started it; the planner decides about it
 }
@@ -142,7 +140,7 @@ func (d *Deployment) lacksReplicas() bool {
 
 // waitsForPlanner reports whether no replica is there, or will be unless the planner assigns one.
 func (d *Deployment) waitsForPlanner() bool {
-	if d.state != Active || !d.planned() || len(d.replicas) > 0 {
+	if d.state != Active || len(d.replicas) > 0 {
 		return false
 	}
 	for name, a := range d.spec.Assigned {

@@ -3,7 +3,6 @@ package deployment
 import (
 	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -19,91 +18,6 @@ type assignmentID struct {
 }
 
 var playedNames = []string{"m-0", "m-1", "m-2", "m-3"}
-
-// TestPlannedInvariants plays random plans, events and answers, and checks the invariants of doc.go.
-func TestPlannedInvariants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := newCluster(t)
-		node := rapid.SampledFrom([]string{"a", "b", "c"})
-		c.plan(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"":        func(*rapid.T) { c.check() },
-			"answer":  c.answerSome,
-			"answer2": c.answerSome,
-			"answer3": c.answerSome,
-			"answer4": c.answerSome,
-			"lose": func(t *rapid.T) {
-				if len(c.pending) > 0 {
-					c.take(t)
-				}
-			},
-			"tick": func(*rapid.T) { c.tick(time.Second) },
-			"wait": func(t *rapid.T) {
-				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 700}).Draw(t, "s") * time.Second)
-			},
-			"plan":  c.plan,
-			"plan2": c.plan,
-			"later": func(t *rapid.T) {
-				if rapid.IntRange(0, 5).Draw(t, "later") == 0 { // an operator of an earlier version stores it
-					c.spec.Planning, c.spec.Assigned, c.spec.Withdrawn = Unplanned, nil, nil
-					c.apply()
-				}
-			},
-			"spec": func(t *rapid.T) {
-				c.spec.Sleeps = rapid.Bool().Draw(t, "sleeps")
-				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
-				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
-				c.apply()
-			},
-			"level": func(t *rapid.T) {
-				c.spec.Level = rapid.SampledFrom([]Level{NoLevel, NoLevel, OnStandby, Parked}).Draw(t, "level")
-				c.spec.Levels = map[string]Level{}
-				for _, name := range playedNames {
-					levels := []Level{NoLevel, NoLevel, OnStandby, OnActive, Parked}
-					c.spec.Levels[name] = rapid.SampledFrom(levels).Draw(t, "level of one")
-					c.parks[name] = c.parks[name] || c.spec.Levels[name] == Parked
-				}
-				c.apply()
-			},
-			"refuse": c.refuse,
-			"want": func(t *rapid.T) {
-				waiting, older := rapid.IntRange(0, 2).Draw(t, "waiting"), rapid.IntRange(0, 1).Draw(t, "older")
-				c.want(node.Draw(t, "node"), waiting, older)
-			},
-			"preempt": func(t *rapid.T) {
-				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
-					c.preempt(n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")], t)
-				}
-			},
-			"release": func(*rapid.T) {
-				c.spec.Preemptions = nil
-				c.apply()
-			},
-			"join":  func(t *rapid.T) { c.join(node.Draw(t, "node"), rapid.Bool().Draw(t, "new process")) },
-			"leave": func(t *rapid.T) { c.leave(node.Draw(t, "node")) },
-			"node": func(t *rapid.T) {
-				n := c.nodes[node.Draw(t, "node")]
-				n.draining = rapid.IntRange(0, 3).Draw(t, "draining") == 0
-				n.quarantined = rapid.IntRange(0, 3).Draw(t, "quarantined") == 0
-				n.broken = rapid.IntRange(0, 2).Draw(t, "broken") == 0
-				c.members()
-			},
-			"end": func(t *rapid.T) {
-				if name := node.Draw(t, "node"); c.alive(name) != nil && len(c.nodes[name].replicas) > 0 {
-					c.end(c.nodes[name], rapid.SampledFrom(c.nodes[name].names()).Draw(t, "replica"), t)
-				}
-			},
-			"report": func(t *rapid.T) {
-				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
-					r := n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")]
-					r.load = rapid.IntRange(0, 3).Draw(t, "load")
-					c.report(r.actor)
-				}
-			},
-		})
-		c.convergeToPlan()
-	})
-}
 
 // plan stores a random plan. Assignments that it keeps have their time.
 func (c *cluster) plan(t *rapid.T) {
@@ -129,7 +43,7 @@ func (c *cluster) plan(t *rapid.T) {
 			next[name] = a
 		}
 	}
-	c.spec.Planning, c.spec.Assigned, c.spec.Replicas, c.spec.Withdrawn = Planned, next, len(next), nil
+	c.spec.Planned, c.spec.Assigned, c.spec.Replicas, c.spec.Withdrawn = true, next, len(next), nil
 	for _, name := range playedNames {
 		if next[name].Node == "" && rapid.IntRange(0, 1).Draw(t, "withdrawn") == 0 {
 			c.spec.Withdrawn = append(c.spec.Withdrawn, name)
@@ -150,23 +64,23 @@ func (c *cluster) refuse(t *rapid.T) {
 	switch is := c.d.failure; {
 	case older > 0 && is != before:
 		c.t.Fatalf("refused: %v, by a refusal of an earlier spec", is)
-	case older == 0 && e.Missing > 0 && c.d.state == Active && c.d.planned() && is == nil:
+	case older == 0 && e.Missing > 0 && c.d.state == Active && is == nil:
 		c.t.Fatal("refused: it has no failure")
-	case older == 0 && e.Missing == 0 && c.d.planned() && is != nil && is.unplaced && c.d.state == Active:
+	case older == 0 && e.Missing == 0 && is != nil && is.unplaced && c.d.state == Active:
 		c.t.Fatalf("refused: %v, though nothing is missing", is)
 	}
 }
 
-// checkStart checks that a replica of a planned deployment starts only where it is assigned, and only once.
+// checkStart checks that a replica starts only where it is assigned, and only once.
 func (c *cluster) checkStart(e StartReplica, before view) {
 	name := e.Spec.Name
-	if !c.d.planned() || before.phases[name] == Starting {
+	if before.phases[name] == Starting {
 		return
 	}
 	a, assigned := c.spec.Assigned[name]
 	at, single := a.location()
 	switch {
-	case c.spec.Planning == Unplanned:
+	case !c.spec.Planned:
 		if before.leases[name] != e.Spec.At && c.d.lastPlacement[name] != e.Spec.At {
 			c.t.Fatalf("planned: %s is started on %v, and there is no plan", name, e.Spec.At)
 		}
@@ -215,14 +129,14 @@ func (c *cluster) checkAttempts(e Event, before view) {
 // mustLeave reports whether a replica leaves by the plan: it is withdrawn, or assigned to another GPU.
 func (c *cluster) mustLeave(r *replica) bool {
 	_, assigned := c.spec.Assigned[r.spec.Name]
-	return c.spec.Level == Parked || c.spec.Planning == Planned && !c.d.assignedAt(r.spec.Name, r.spec.At) &&
+	return c.spec.Level == Parked || c.spec.Planned && !c.d.assignedAt(r.spec.Name, r.spec.At) &&
 		(assigned || c.withdrawn[r] || slices.Contains(c.spec.Withdrawn, r.spec.Name) ||
 			c.spec.Rest == schedule.Stopped)
 }
 
-// checkPlan checks the invariants of the state of a planned deployment.
+// checkPlan checks that replicas are where they are assigned, and are reported.
 func (c *cluster) checkPlan() {
-	if !c.d.planned() || c.d.state != Active {
+	if c.d.state != Active {
 		return
 	}
 	for name, r := range c.d.replicas {
@@ -231,9 +145,6 @@ func (c *cluster) checkPlan() {
 		}
 		if unassigned := c.d.progressOf(name).At.IsZero(); !c.d.assignedAt(name, r.spec.At) && !unassigned {
 			c.t.Fatalf("offered: %s is reported as assigned to %v", name, r.spec.At)
-		}
-		if r.phase == Placing || c.d.survey != nil {
-			c.t.Fatalf("planned: a GPU is chosen for %s", name)
 		}
 	}
 	reported := make(map[string]bool)
@@ -255,9 +166,9 @@ func (c *cluster) checkPlan() {
 	}
 }
 
-// convergeToPlan ends all faults, stores a last plan, answers all commands for a while, and checks that the
+// converge ends all faults, stores a last plan, answers all commands for a while, and checks that the
 // deployment matches the plan.
-func (c *cluster) convergeToPlan() {
+func (c *cluster) converge() {
 	if digest := c.spec.Revision.Digest; digest != "" {
 		c.files = digest
 	}
@@ -273,12 +184,16 @@ func (c *cluster) convergeToPlan() {
 				a.At = c.now
 			}
 			_, left := c.d.lastPlacement[name]
-			if left || c.d.replicas[name] != nil { // nothing has to leave for it
+			r := c.d.replicas[name]
+			if left || r != nil { // nothing has to leave for it
 				a.After = nil
 			}
 			next[name] = a
+			if r != nil && r.phase < Up && !c.d.current(r) {
+				delete(next, name)
+			}
 		}
-		c.spec.Planning, c.spec.Assigned, c.spec.Withdrawn = Planned, next, nil
+		c.spec.Planned, c.spec.Assigned, c.spec.Withdrawn = true, next, nil
 		for _, name := range playedNames {
 			if _, assigned := next[name]; !assigned {
 				c.spec.Withdrawn = append(c.spec.Withdrawn, name)

@@ -108,6 +108,9 @@ func (d *Deployment) stopUnknown(p *preemption, now time.Time) {
 	}
 	d.tellPreemption(p, nil, p.machine.Lost(why, now), now)
 	d.orphans[p.orphan()] = p.At
+	if d.lastPlacement[p.Replica] == p.At { // it has exited
+		delete(d.lastPlacement, p.Replica)
+	}
 	d.stopOrphans()
 }
 
@@ -210,7 +213,7 @@ func (r *replica) nextRequest() string {
 func (d *Deployment) migrationTargets(r *replica) (names []string) {
 	for _, name := range sorted(d.replicas) {
 		other := d.replicas[name]
-		stays := !d.planned() || d.state == Removing || d.assignedAt(name, other.spec.At)
+		stays := d.state == Removing || d.assignedAt(name, other.spec.At)
 		if other != r && stays && other.serving() && sameFiles(other, r) {
 			names = append(names, name)
 		}

@@ -22,13 +22,15 @@ func (p Progress) String() string { return [...]string{"assigned", "starting", "
 // ReplicaProgress is the progress of a replica that is assigned, or there.
 type ReplicaProgress struct {
 	Replica  string
-	Node     string // empty: the deployment is choosing
+	Node     string
 	GPUs     []string
 	Progress Progress
 	Since    time.Time
 	Failure  string    // why its assignment failed; empty: it did not
 	Outdated bool      // it has other settings or other files than the spec
 	At       time.Time // of its assignment; zero: it has none
+	// Quarantined means that its GPU is.
+	Quarantined bool
 }
 
 // progress returns the progress of all replicas that are assigned or there, by name.
@@ -49,6 +51,8 @@ func (d *Deployment) progress() (all []ReplicaProgress) {
 func (d *Deployment) progressOf(name string) ReplicaProgress {
 	a := d.spec.Assigned[name]
 	p := ReplicaProgress{Replica: name, Node: a.Node, GPUs: a.GPUs, At: a.At}
+	at, single := a.location()
+	p.Quarantined = single && d.quarantined[at]
 	if last, failed := d.attempts[name]; failed {
 		p.Failure, p.Since = last.why, last.when
 	}
@@ -61,20 +65,19 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 		}
 		return p
 	}
-	if at, single := a.location(); !single || at != r.spec.At { // it has no assignment, or one to another GPU
+	p.Quarantined = d.quarantined[r.spec.At]
+	if !single || at != r.spec.At { // it has no assignment, or one to another GPU
 		p.At, p.Failure = time.Time{}, ""
 	}
-	p.Node, p.GPUs = r.spec.At.Node, nil
-	if r.spec.At.GPU != "" {
-		p.GPUs = []string{r.spec.At.GPU}
-	}
-	p.Since, p.Outdated, p.Progress = r.progressed, !d.current(r), r.phase.progress()
+	p.Node, p.GPUs = r.spec.At.Node, []string{r.spec.At.GPU}
+	p.Since, p.Progress = r.progressed, r.phase.progress()
+	p.Outdated = d.state != Unknown && !d.current(r)
 	return p
 }
 
 func (p Phase) progress() Progress {
 	switch p {
-	case Absent, Placing:
+	case Absent:
 		return ProgressAssigned
 	case Starting, Loading:
 		return ProgressStarting

@@ -14,7 +14,7 @@ func TestProgress(t *testing.T) {
 	d, at := New("m", "a"), func(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 	assign := func(now int, node string, decided int) {
 		d.Handle(Apply{Need: hbm.Need{Fixed: need}, Stored: uint64(now), Spec: Spec{
-			Settings: Settings{Path: "p"}, Replicas: 1, Planning: Planned, Assigned: map[string]Assignment{
+			Settings: Settings{Path: "p"}, Replicas: 1, Planned: true, Assigned: map[string]Assignment{
 				"m-0": {Node: node, GPUs: []string{"gpu-0"}, At: at(decided)},
 			}}}, at(now))
 	}

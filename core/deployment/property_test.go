@@ -9,22 +9,22 @@ import (
 
 	"pgregory.net/rapid"
 
-	"troupe/core/hbm"
-	"troupe/core/preempt"
 	"troupe/core/residency"
 	"troupe/core/schedule"
 )
 
-// TestInvariants plays random events and answers, and checks the invariants of doc.go.
+// TestInvariants plays random plans, events and answers, and checks the invariants of doc.go.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
 		node := rapid.SampledFrom([]string{"a", "b", "c"})
+		c.plan(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"":        func(*rapid.T) { c.check() },
 			"answer":  c.answerSome,
 			"answer2": c.answerSome,
 			"answer3": c.answerSome,
+			"answer4": c.answerSome,
 			"lose": func(t *rapid.T) {
 				if len(c.pending) > 0 {
 					c.take(t)
@@ -32,20 +32,27 @@ func TestInvariants(t *testing.T) {
 			},
 			"tick": func(*rapid.T) { c.tick(time.Second) },
 			"wait": func(t *rapid.T) {
-				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 400}).Draw(t, "s") * time.Second)
+				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 700}).Draw(t, "s") * time.Second)
+			},
+			"plan":  c.plan,
+			"plan2": c.plan,
+			"later": func(t *rapid.T) {
+				if rapid.IntRange(0, 5).Draw(t, "later") == 0 { // an operator of an earlier version stores it
+					c.spec.Planned, c.spec.Assigned = false, nil
+					c.apply()
+				}
 			},
 			"spec": func(t *rapid.T) {
-				c.spec.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
 				c.spec.Sleeps = rapid.Bool().Draw(t, "sleeps")
 				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
 				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
 				c.apply()
 			},
 			"level": func(t *rapid.T) {
-				level := rapid.SampledFrom([]Level{NoLevel, OnStandby, Parked})
-				c.spec.Level, c.spec.Levels = level.Draw(t, "level"), map[string]Level{}
-				for _, name := range sorted(c.d.replicas) {
-					levels := []Level{NoLevel, OnStandby, OnActive, Parked}
+				c.spec.Level = rapid.SampledFrom([]Level{NoLevel, NoLevel, OnStandby, Parked}).Draw(t, "level")
+				c.spec.Levels = map[string]Level{}
+				for _, name := range playedNames {
+					levels := []Level{NoLevel, NoLevel, OnStandby, OnActive, Parked}
 					c.spec.Levels[name] = rapid.SampledFrom(levels).Draw(t, "level of one")
 					c.parks[name] = c.parks[name] || c.spec.Levels[name] == Parked
 				}
@@ -56,6 +63,7 @@ func TestInvariants(t *testing.T) {
 				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
 				c.apply()
 			},
+			"refuse": c.refuse,
 			"want": func(t *rapid.T) {
 				waiting, older := rapid.IntRange(0, 2).Draw(t, "waiting"), rapid.IntRange(0, 1).Draw(t, "older")
 				c.want(node.Draw(t, "node"), waiting, older)
@@ -75,7 +83,7 @@ func TestInvariants(t *testing.T) {
 				n := c.nodes[node.Draw(t, "node")]
 				n.draining = rapid.IntRange(0, 3).Draw(t, "draining") == 0
 				n.quarantined = rapid.IntRange(0, 3).Draw(t, "quarantined") == 0
-				n.full = rapid.IntRange(0, 3).Draw(t, "full") == 0
+				n.broken = rapid.IntRange(0, 2).Draw(t, "broken") == 0
 				c.members()
 			},
 			"end": func(t *rapid.T) {
@@ -225,26 +233,15 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 
 // view is the part of the deployment's state before an event that the invariants need.
 type view struct {
-	phases   map[string]Phase
-	reserved map[string]bool
-	ready    bool // all nodes have listed their replicas, or timed out
-	serving  int
-	leases   map[string]Location // of replicas that exited
+	phases map[string]Phase
+	ready  bool                // all nodes have listed their replicas, or timed out
+	leases map[string]Location // of replicas that exited
 }
 
 func (c *cluster) view() view {
-	v := view{
-		phases: map[string]Phase{}, reserved: map[string]bool{}, ready: true, leases: maps.Clone(c.d.lastPlacement),
-	}
+	v := view{phases: map[string]Phase{}, ready: true, leases: maps.Clone(c.d.lastPlacement)}
 	for name, r := range c.d.replicas {
 		v.phases[name] = r.phase
-		if r.serving() {
-			v.serving++
-		}
-	}
-	for name := range c.d.reservedNames {
-		_, returns := c.d.lastPlacement[name]
-		v.reserved[name] = !returns
 	}
 	for _, joined := range c.listed {
 		v.ready = v.ready && (joined.IsZero() || c.now.Sub(joined) >= nodeReplyTimeout)
@@ -258,7 +255,7 @@ func (c *cluster) handle(e Event) {
 	for _, effect := range c.d.Handle(e, c.now) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
-		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
+		case AskSpec, ListReplicas, AskGPU, Inspect, StartReplica, AskReplica, ConfirmRevision,
 			Record, Scale, DrainReplica, SetLevel,
 			MigrateSequences, SaveSequences, PreemptAfter, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
@@ -267,11 +264,6 @@ func (c *cluster) handle(e Event) {
 	c.checkAttempts(e, before)
 	if len(c.pending) > 40 {
 		c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool { return !isAnswered(e) })
-	}
-	for name, r := range c.d.replicas {
-		if before.phases[name] == Absent && before.reserved[name] && !r.adopted && !c.d.planned() {
-			c.t.Fatalf("unique: %s is reserved for a lost node", name)
-		}
 	}
 }
 
@@ -302,16 +294,9 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		if e.Weights == residency.Park && (c.d.state != Active || c.d.spec.Level != Parked && !c.parks[e.Replica]) {
 			c.t.Fatalf("parked: the weights of %s are parked, at level %s", e.Replica, c.d.spec.Level)
 		}
-	case Place:
-		for _, at := range e.GPUs {
-			c.expectMember(at.Node, effect)
-		}
-		if before.phases[e.Replica] == Absent && !before.ready && !c.d.allNodesReported(c.now) {
-			c.t.Fatalf("observed first: %s is placed", e.Replica)
-		}
 	case Placed:
-		if c.now.Before(c.d.avoidUntil[e.At]) && !c.d.planned() {
-			c.t.Fatalf("avoidance: %s is placed on %v", e.Replica, e.At)
+		if !before.ready && !c.d.allNodesReported(c.now) {
+			c.t.Fatalf("observed first: %s starts", e.Replica)
 		}
 	case StartReplica:
 		c.expectMember(e.Spec.At.Node, effect)
@@ -324,7 +309,7 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		}
 		c.checkStart(e, before)
 	case Retiring:
-		c.checkRetiring(e, before)
+		c.checkRetiring(e)
 	case ConfirmRevision:
 		r := c.d.replicas[c.d.named(e.Actor)[0]]
 		if r.report.Revision != e.Digest || e.Digest != c.d.spec.Revision.Digest {
@@ -344,11 +329,11 @@ func (c *cluster) checkScale(e Scale) {
 		c.t.Fatal("one scale: another one is in flight")
 	}
 	c.scaledAt = c.revision
-	if c.d.planned() && (c.d.spec.Planning != c.spec.Planning || e.To != c.spec.Replicas) {
+	if e.To != c.spec.Replicas {
 		c.t.Fatalf("planned: it is scaled from %d to %d replicas", c.spec.Replicas, e.To)
 	}
 	dormant, idle := c.dormant(), c.now.Sub(c.wanted)
-	switch gaveUp := e.To == 0 && !c.d.planned() || e.Level == Parked; {
+	switch gaveUp := e.Level == Parked; {
 	case !c.stored || !c.spec.Sleeps:
 		c.t.Fatalf("woken: it is scaled to %d, but it may not sleep", e.To)
 	case gaveUp && (dormant || c.spec.held() || idle < 10*time.Second || c.d.failure == nil):
@@ -358,7 +343,7 @@ func (c *cluster) checkScale(e Scale) {
 		c.t.Fatalf("woken: dormant: %v, and no request waits for %s", dormant, idle)
 	case c.spec.held() && (!c.knows || c.leaving()):
 		c.t.Fatalf("command: requests that came before it was carried out undo level %s", c.spec.Level)
-	case e.To != max(1, c.spec.Replicas) && !c.d.planned() || e.Level != NoLevel:
+	case e.Level != NoLevel:
 		c.t.Fatalf("woken: with %d replicas at level %s, not %d", e.To, e.Level, c.spec.Replicas)
 	}
 }
@@ -366,11 +351,7 @@ func (c *cluster) checkScale(e Scale) {
 // dormant reports whether no replica is to serve of a deployment that a request may wake.
 func (c *cluster) dormant() bool {
 	s := c.spec
-	if c.d.planned() && !s.held() {
-		return false
-	}
-	all := s.Level == Parked || s.held() && c.d.wantedActive() == 0
-	return s.Sleeps && (restOf(s) == schedule.Asleep || all)
+	return s.Sleeps && s.held() && (s.Level == Parked || c.d.wantedActive() == 0)
 }
 
 // leaving reports whether a replica that is to be on standby has reported that it serves or suspends.
@@ -380,7 +361,7 @@ func (c *cluster) leaving() bool { return c.spec.Level != Parked && c.d.suspendi
 // older one.
 func (c *cluster) want(node string, waiting, older int) {
 	may := c.stored && c.d.state == Active && c.dormant() && !c.fenced &&
-		(older == 0 && !c.leaving() || !c.spec.held())
+		older == 0 && !c.leaving()
 	if waiting > 0 {
 		c.wanted = c.now
 	}
@@ -397,34 +378,15 @@ func (c *cluster) expectMember(node string, e Effect) {
 	}
 }
 
-func (c *cluster) checkRetiring(e Retiring, before view) {
+func (c *cluster) checkRetiring(e Retiring) {
 	for _, joined := range c.listed {
 		if !joined.IsZero() && c.now.Sub(joined) < nodeReplyTimeout {
 			c.t.Fatalf("observed first: %s is retired", e.Replica)
 		}
 	}
 	r := c.d.replicas[e.Replica]
-	planned := c.d.planned() && c.d.state == Active && r.preemption == nil && !c.d.takenAway(e.Replica)
-	if planned && !c.mustLeave(r) {
+	if c.d.state == Active && r.preemption == nil && !c.d.takenAway(e.Replica) && !c.mustLeave(r) {
 		c.t.Fatalf("offered: %s is retired, though it is not withdrawn: %s", e.Replica, e.Why)
-	}
-	moves := ""
-	for name, r := range c.d.replicas { // the phase of the retired replica is already Draining
-
-		if name == e.Replica && r.preemption == nil && r.substitute != "" && c.d.current(r) &&
-			!c.d.evicted(r) && before.phases[name] == Up {
-			moves = r.substitute
-		}
-	}
-	s := c.d.replicas[moves]
-	kept := 0
-	for _, r := range c.d.replicas {
-		if r.phase == Up {
-			kept++
-		}
-	}
-	if s != nil && s.phase <= Up && c.d.state == Active && kept < c.d.spec.Wanted() {
-		c.t.Fatalf("substitute first: %s leaves, %d of %d remain", e.Replica, kept, c.d.spec.Wanted())
 	}
 }
 
@@ -439,97 +401,13 @@ func (c *cluster) check() {
 			c.t.Fatalf("awaited: %s has been away for %s: %s", name, c.now.Sub(at), c.d.failure.Detail)
 		}
 	}
-	starting := 0
 	for name, r := range c.d.replicas {
 		if r.spec.Name != name || r.phase == Absent {
 			c.t.Fatalf("unique: %s is %v under the name %s", r.spec.Name, r.phase, name)
 		}
-		if r.phase == Placing || r.phase == Starting {
-			starting++
-		}
-		if n := r.spec.At.Node; r.phase > Placing && c.alive(n) == nil {
+		if n := r.spec.At.Node; c.alive(n) == nil {
 			c.t.Fatalf("known: %s is on %s, which has left", name, n)
 		}
 	}
 	c.checkPlan()
-	if starting > 1 && !c.d.planned() {
-		c.t.Fatalf("one at a time: %d replicas are being placed or started", starting)
-	}
-}
-
-// converge ends all faults, answers all commands for a while, and checks that the deployment
-// matches its spec.
-func (c *cluster) converge() {
-	c.spec.Revision = schedule.Revision{Deploy: c.spec.Revision.Deploy + 1} // files may differ from those recorded
-	c.apply()
-	for _, n := range c.nodes {
-		n.draining, n.quarantined, n.full = false, false, false
-	}
-	c.members()
-	for range 200 {
-		c.tick(time.Second)
-		if c.spec.Sleeps {
-			c.want("a", 1, 0)
-		}
-		for len(c.pending) > 0 {
-			e := c.pending[0]
-			c.pending = c.pending[1:]
-			c.answer(e)
-			c.check()
-		}
-		for _, name := range c.up { // replicas finish their sequences, and report each second
-			for _, r := range c.nodes[name].names() {
-				c.nodes[name].replicas[r].load = 0
-				c.report(c.nodes[name].replicas[r].actor)
-			}
-		}
-	}
-	if c.stored && c.dormant() {
-		c.t.Fatal("woken: requests wait, and no replica is to serve")
-	}
-	want := c.spec.Wanted()
-	if !c.stored {
-		want = 0
-	}
-	for _, p := range c.d.preemptions {
-		if p.machine.Phase() != preempt.Ended {
-			c.t.Fatalf("converges: the preemption of %s is %v", p.Replica, p.machine.Phase())
-		}
-	}
-	running := 0
-	for _, name := range c.up {
-		for _, r := range c.nodes[name].replicas {
-			running++
-			at := c.d.replicas[r.spec.Name]
-			if at == nil || !c.d.current(at) || at.actor != r.actor || at.phase != Up ||
-				at.last().State != c.stateOf(r.spec.Name) {
-				c.t.Fatalf("converges: %+v on %s is %+v", r, name, at)
-			}
-		}
-	}
-	if running != want || len(c.d.replicas) != want || len(c.d.orphans) > 0 || c.stored != (c.d.state == Active) {
-		c.t.Fatalf("converges: %d replicas run, %d are known, want %d; %d orphans; %v",
-			running, len(c.d.replicas), want, len(c.d.orphans), c.d.state)
-	}
-	standby := 0
-	for name := range c.d.replicas {
-		if c.stateOf(name) == ReplicaStandby {
-			standby++
-		}
-	}
-	condition := ConditionReady
-	if standby == want {
-		condition = ConditionStandby
-	}
-	if is := c.d.Status().Condition; c.stored && c.spec.allParked() && is != ConditionParked {
-		c.t.Fatalf("converges: %s, want parked", is)
-	}
-	if is := c.d.Status().Condition; want > 0 && is != condition {
-		c.t.Fatalf("converges: %s with %d of %d replicas on standby, want %s", is, standby, want, condition)
-	}
-	for _, r := range c.d.replicas {
-		if r.memory == (hbm.Need{}) {
-			c.t.Fatalf("converges: the memory of %s is unknown", r.spec.Name)
-		}
-	}
 }

@@ -9,28 +9,27 @@ func (d *Deployment) reconcile(now time.Time) {
 	}
 	defer d.announce()
 	if d.state == Removing { // all replicas leave
-		d.spec.Preemptions, d.spec.Assigned = nil, nil
+		d.spec.Preemptions, d.spec.Planned, d.spec.Assigned = nil, true, nil
 	}
 	d.startPreemptions(now)
 	d.parkReplicas(now)
-	switch {
-	case d.state == Removing:
+	if d.state == Removing {
 		d.removeAll(now)
-	case d.planned():
-		d.follow(now)
-	default:
-		d.adjust(now)
+		return
 	}
+	d.follow(now)
 }
 
-// removeAll retires the replicas of a deleted deployment, until nothing is left.
+// removeAll retires the replicas of a deleted deployment and frees the memory of those that exited, until
+// nothing is left.
 func (d *Deployment) removeAll(now time.Time) {
 	for _, name := range sorted(d.replicas) {
 		if r := d.replicas[name]; r.phase <= Up {
 			d.retire(r, "the deployment was deleted", true, now)
 		}
 	}
-	if len(d.replicas) == 0 {
+	d.freeLeases()
+	if len(d.replicas) == 0 && len(d.orphans) == 0 {
 		d.emit(Gone{})
 	}
 }

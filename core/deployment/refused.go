@@ -8,7 +8,7 @@ const refusalTimeout = 30 * time.Second
 // onPlacementRefused handles the planner's report of why it has not assigned as many replicas as are
 // wanted. A failure on a GPU is more specific, and stays.
 func (d *Deployment) onPlacementRefused(e PlacementRefused, now time.Time) {
-	if d.state != Active || !d.planned() || e.Stored != d.stored {
+	if d.state != Active || e.Stored != d.stored {
 		d.emit(Ignored{State: d.state})
 		return
 	}
@@ -35,7 +35,7 @@ func (d *Deployment) forgetRefusal() {
 
 // expireRefusal forgets a refusal that the planner has not repeated.
 func (d *Deployment) expireRefusal(now time.Time) {
-	if d.planned() && d.failure != nil && d.failure.unplaced && now.Sub(d.refusedAt) >= refusalTimeout {
+	if d.failure != nil && d.failure.unplaced && now.Sub(d.refusedAt) >= refusalTimeout {
 		d.forgetRefusal()
 	}
 }

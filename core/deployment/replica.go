@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"troupe/core/hbm"
 	"troupe/core/preempt"
 	"troupe/core/schedule"
 )
@@ -51,21 +50,16 @@ type replica struct {
 	since      time.Time // start of the phase
 	progressed time.Time // start of the progress, which may have several phases
 	actor      Ref
-	report     *Report           // the last one; nil: none yet
-	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
-	unanswered int               // of answers, those that are missing
-	placement  uint64            // number of the last attempt to place it
-	migrating  string            // id of the MigrateSequences in flight
-	requests   int               // number of MigrateSequences so far
-	preemption *preemption       // nil: it is not preempted
-	adopted    bool              // started by an earlier term or incarnation
-	memory     hbm.Need          // on its GPU, as last reported; zero: unknown
-	drainCause string            // reason while it drains
-	substitute string            // name of the replica that replaces it; see hasSubstitute
-	surplus    bool              // it is removed because fewer are wanted
-	withdrawn  bool              // its last assignment was withdrawn
-	drop       bool              // its weights are freed when it stops
-	park       bool              // its weights move to the host cache when it stops
+	report     *Report     // the last one; nil: none yet
+	migrating  string      // id of the MigrateSequences in flight
+	requests   int         // number of MigrateSequences so far
+	preemption *preemption // nil: it is not preempted
+	adopted    bool        // started by an earlier term or incarnation
+	drainCause string      // reason while it drains
+	surplus    bool        // it is removed because fewer are wanted
+	withdrawn  bool        // its last assignment was withdrawn
+	drop       bool        // its weights are freed when it stops
+	park       bool        // its weights move to the host cache when it stops
 }
 
 // last returns the last report, or an empty one.
@@ -110,12 +104,11 @@ func (d *Deployment) fire(r *replica, on Trigger, holds condition, now time.Time
 	if to == Absent {
 		delete(d.replicas, r.spec.Name)
 		d.absentSince[r.spec.Name] = now
-		if on == freed && d.planned() {
+		if on == freed {
 			delete(d.lastPlacement, r.spec.Name)
 		}
 		return true
 	}
-	d.extendStable(stableFor, now)
 	d.command(r, now)
 	return true
 }
@@ -124,13 +117,6 @@ func (d *Deployment) fire(r *replica, on Trigger, holds condition, now time.Time
 func (d *Deployment) command(r *replica, now time.Time) {
 	name, at := r.spec.Name, r.spec.At
 	switch r.phase {
-	case Placing:
-		r.answers = make(map[Location]*GPU)
-		d.placements++
-		d.placing, r.placement = name, d.placements
-		place := Place{name, r.placement, d.gpus(r.answers)}
-		r.unanswered = len(r.answers)
-		d.emit(place)
 	case Starting:
 		d.emit(StartReplica{r.spec})
 	case Loading:
@@ -220,7 +206,6 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
 	r.drop = r.drop || f.Corrupt
 	if d.fire(r, failed, faulty, now) {
-		d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
 		d.failAssignment(r.spec.Name, r.spec.At, f.Detail, now)
 		d.emit(Faulty{r.spec.Name, f.Detail})
 	}
@@ -229,8 +214,10 @@ func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
 // onUp handles the report of a replica that has started.
 func (d *Deployment) onUp(r *replica, now time.Time) {
 	if d.fire(r, reportUp, none, now) {
-		d.failure = nil
 		delete(d.attempts, r.spec.Name)
+		if len(d.attempts) == 0 { // else it remains why others are missing
+			d.failure = nil
+		}
 		delete(d.lastPlacement, r.spec.Name)
 		if r.last().State == ReplicaServing {
 			d.wake.parked = false
@@ -252,10 +239,6 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 	if !d.fire(r, failed, holds, now) {
 		return
 	}
-	d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
-	if d.isSubstitute(r.spec.Name) {
-		d.extendStable(moveBackoff, now)
-	}
 	if failure.Reason == FilesDiffer {
 		d.emit(WeightsDiffer{failure.Detail})
 	} else {
@@ -273,9 +256,7 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	if node, name, ok := strings.Cut(e.Request, "/"); ok {
 		delete(d.orphans, orphan{node, name})
 		d.preemptionFreed(name, now)
-		if d.planned() { // a replica of this name may be assigned there
-			d.reconcile(now)
-		}
+		d.reconcile(now) // a replica of this name may be assigned there
 		return
 	}
 	name, _, _ := strings.Cut(e.Request, "#")
@@ -286,9 +267,6 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	}
 	if r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{name})
-		if d.noRoom = false; !d.planned() && d.failure != nil && d.failure.unplaced { // there may be room now
-			d.failure = nil
-		}
 		d.preemptionFreed(name, now)
 		d.reconcile(now)
 	}

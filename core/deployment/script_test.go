@@ -14,7 +14,7 @@ import (
 	"troupe/testkit/script"
 )
 
-const need = 8 << 20 // bytes per replica in scripts
+const need = 8 << 20 // bytes per replica
 
 // TestScripts plays testdata/*.txt on deployment m, which node a runs. The events are:
 //
@@ -28,10 +28,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //	                          the assignments: the number of GPUs if it is not 1, the time in seconds, and
 //	                          the replica that has to leave; later: it waits for the planner
 //	inspected [fault=X]
-//	gpu NODE [quarantined] [engine=simulated] [used=N] [near=folder|image|host] [M=N...]
-//	                          bytes that others use of 100, and that replicas have
-//	place M [number=N], survey
-//	                          their time for answers is over; N: of an earlier placement
+//	gpu NODE [quarantined]
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
 //	wanted NODE [waiting=N] [stored=N], scaled
 //	refused [missing=N] [stored=N] [later=yes]
@@ -40,8 +37,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //	exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
-// Sizes count in replicas: a replica needs 1 of the 100 of a GPU. The actor of a replica has its
-// name. The effects are followed by the replicas and the status.
+// The actor of a replica has its name. The effects are followed by the replicas and the status.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		s := &scripted{t: t, d: New("m", "a"), now: time.Unix(1000, 0), spec: Spec{Replicas: 1}}
@@ -136,15 +132,7 @@ func (s *scripted) event(l line) Event {
 	case "inspected":
 		return Inspected{s.spec.Engine.Kind, s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
 	case "gpu":
-		return GPUReport{gpuReport(l)}
-	case "place":
-		number := uint64(l.number("number"))
-		if r := s.d.replicas[first]; number == 0 && r != nil {
-			number = r.placement
-		}
-		return PlaceTimeout{first, number}
-	case "survey":
-		return SurveyTimeout{}
+		return GPUReport{Location{first, "gpu-0"}, l.word(1) == "quarantined"}
 	case "report":
 		return s.report(l)
 	case "recorded":
@@ -246,11 +234,8 @@ func (s *scripted) assign(l line) {
 	if !ok {
 		return
 	}
-	s.spec.Planning, s.spec.Assigned = Planned, make(map[string]Assignment)
+	s.spec.Planned, s.spec.Assigned = all != "later", make(map[string]Assignment)
 	s.spec.Withdrawn = strings.FieldsFunc(l.named["withdrawn"], func(r rune) bool { return r == ',' })
-	if all == "later" {
-		s.spec.Planning = Unplanned
-	}
 	for _, text := range strings.Split(all, ",") {
 		name, to, ok := strings.Cut(text, ":")
 		if !ok {
@@ -296,23 +281,6 @@ func (s *scripted) preempt(l line) {
 			Deadline: s.now.Add(after), Drop: l.named["free"] == "yes",
 			Park: l.named["free"] == "park"})
 	}
-}
-
-func gpuReport(l line) GPU {
-	g := GPU{At: Location{l.word(0), "gpu-0"}, Leases: make(map[string]hbm.Need)}
-	g.Memory = hbm.Budget{Total: 100 * need, Fixed: int64(l.number("used")) * need}
-	g.Quarantined = l.word(1) == "quarantined"
-	for name := range l.named {
-		if name != "used" && name != "near" && name != "engine" {
-			n := int64(l.number(name)) * need
-			g.Residents, g.Leases[name] = append(g.Residents, name), hbm.Need{Fixed: n}
-			g.Memory.Fixed += n
-		}
-	}
-	near := map[string]schedule.Where{"folder": schedule.InFolder, "image": schedule.InDiskImage,
-		"host": schedule.InHostCache}
-	g.Near, g.Engine = near[l.named["near"]], backend.Kind(l.named["engine"])
-	return g
 }
 
 func (s *scripted) report(l line) Event {
@@ -393,16 +361,19 @@ func format(e Effect) string {
 }
 
 // planOf returns the replicas that are assigned and not there, and what is wrong with others.
-func planOf(all []ReplicaProgress, planning Planning) (text string) {
+func planOf(all []ReplicaProgress, planned bool) (text string) {
 	for _, p := range all {
 		if p.Progress == ProgressAssigned {
 			text += fmt.Sprintf(", %s assigned to %s/%s", p.Replica, p.Node, strings.Join(p.GPUs, "+"))
 		}
-		if planning == Planned && p.At.IsZero() && p.Progress < ProgressLeaving {
+		if planned && p.At.IsZero() && p.Progress < ProgressLeaving {
 			text += ", " + p.Replica + " is not assigned there"
 		}
 		if p.Outdated {
 			text += ", " + p.Replica + " is outdated"
+		}
+		if p.Quarantined {
+			text += ", the device of " + p.Replica + " is quarantined"
 		}
 		if p.Failure != "" {
 			text += fmt.Sprintf(", %s failed (%s)", p.Replica, p.Failure)
@@ -425,9 +396,7 @@ func (s *scripted) summary() string {
 	for _, p := range status.Preemptions {
 		text += fmt.Sprintf(", preemption of %s %v", p.Replica, p.Phase)
 	}
-	if s.d.planned() {
-		text += planOf(status.Replicas, s.d.spec.Planning)
-	}
+	text += planOf(status.Replicas, s.d.spec.Planned)
 	text += ": " + status.Condition.String()
 	if status.Detail != s.detail && status.Detail != "" {
 		text += ", " + status.Detail

@@ -42,9 +42,9 @@ type Spec struct {
 	// Preemptions have the replicas that an operator has taken away. One replica fewer is wanted for
 	// each.
 	Preemptions []Preemption
-	Planning    Planning
-	Assigned    map[string]Assignment // with Planned: by replica
-	Withdrawn   []string              // with Planned: replicas that leave, as far as they are there
+	Planned     bool                  // by the planner; else the replicas that are there stay
+	Assigned    map[string]Assignment // by replica
+	Withdrawn   []string              // replicas that leave, as far as they are there
 }
 
 // ReplicaSpec is the desired state of one replica.

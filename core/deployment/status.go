@@ -156,15 +156,15 @@ func (d *Deployment) standbyDetail() string {
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests wait: a
-// GPU is quarantined or avoided, and another one may have room; a replica lacks a GPU, and another replica is
-// starting, or leaves and makes room; a GPU with room is avoided for a while; or a node is awaited.
+// GPU is quarantined or a replica kept exiting on it, and another one may have room; a replica lacks a GPU, and
+// another replica is starting, or leaves and makes room; the planner expects room soon; or a node is awaited.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
 	for _, r := range d.replicas {
 		starting = starting || r.phase == Starting || r.phase == Loading
 		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
-	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
+	elsewhere := d.failure.Reason == Quarantined || d.failure.elsewhere
 	starting = starting || d.awaits()
 	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving || d.failure.later)
 }

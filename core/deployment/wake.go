@@ -62,18 +62,16 @@ var (
 )
 
 var (
-	anyTime  = table.Guard[wakeCondition]{}
-	isAsleep = table.Guard[wakeCondition]{Name: "asleep, not planned", Holds: (*Deployment).isAsleep}
-	isKept   = table.Guard[wakeCondition]{Name: "reached a level known to the requests", Holds: (*Deployment).isKept}
-	inVain   = table.Guard[wakeCondition]{Name: "failed, not wanted for 10 s", Holds: (*Deployment).inVain}
+	anyTime = table.Guard[wakeCondition]{}
+	isKept  = table.Guard[wakeCondition]{Name: "reached a level known to the requests", Holds: (*Deployment).isKept}
+	inVain  = table.Guard[wakeCondition]{Name: "was parked, failed, not wanted for 10 s", Holds: (*Deployment).inVain}
 )
 
 // wakeRows is the table of waking in doc.go.
 var wakeRows = table.New("deployment wake", []table.Row[WakeState, wakeEvent, wakeCondition, wakeAction]{
-	{resting, wanted, isAsleep, Storing, (*Deployment).awaken, "store 1 replica"},
 	{resting, wanted, isKept, Storing, (*Deployment).awaken, "store the level active"},
 	{anyWake, wanted, anyTime, table.Same, (*Deployment).wait, "—"},
-	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store 0 replicas, or that it is parked"},
+	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store the level parked"},
 	{anyWake, wakeTick, anyTime, table.Same, (*Deployment).wait, "—"},
 	{[]WakeState{Storing}, scaled, anyTime, Resting, (*Deployment).wait, "—"},
 })
@@ -142,11 +140,6 @@ func (w *wake) oldest(now time.Time) (age time.Duration) {
 	return age
 }
 
-// isAsleep reports whether the deployment is asleep and wakes itself.
-func (d *Deployment) isAsleep(time.Time) bool {
-	return d.state == Active && !d.planned() && d.spec.Rest == schedule.Asleep && !d.spec.held()
-}
-
 // isKept reports whether an operator keeps all replicas from serving, of a deployment that may sleep,
 // and whether the router that reported the requests knew that. So requests do not undo a command that
 // came after them, or one that is under way: a switch of the GPU waits until the replicas are on standby.
@@ -166,12 +159,12 @@ func (d *Deployment) suspending() bool {
 	return false
 }
 
-// inVain reports whether the deployment was woken but cannot serve, and no request waits any
+// inVain reports whether the deployment was parked and woken but cannot serve, and no request waits any
 // longer. A request wakes it again, and is refused for the reasons that apply then. The planner puts
-// deployments to sleep that it plans, but does not park them.
+// deployments to sleep, but does not park them.
 func (d *Deployment) inVain(now time.Time) bool {
 	awake := d.state == Active && d.spec.Rest == schedule.Awake && !d.spec.held()
-	if !awake || d.planned() && !d.wake.parked || !d.spec.Sleeps || d.failure == nil || d.mayRecover() {
+	if !awake || !d.wake.parked || !d.spec.Sleeps || d.failure == nil || d.mayRecover() {
 		return false
 	}
 	for _, r := range d.replicas {
@@ -184,20 +177,13 @@ func (d *Deployment) inVain(now time.Time) bool {
 
 func (d *Deployment) awaken() {
 	d.wake.parked = d.spec.Level == Parked
-	to := max(1, d.spec.Replicas)
-	if d.planned() { // the planner stores the number
-		to = d.spec.Replicas
-	}
-	d.emit(Scale{To: to, Why: "requests wait for it"})
+	d.emit(Scale{To: d.spec.Replicas, Why: "requests wait for it"})
 }
 
-// giveUp puts the deployment to sleep, or parks it again if it was parked.
+// giveUp parks the deployment again.
 func (d *Deployment) giveUp() {
-	s := Scale{Why: "it cannot serve, and no request waits: " + d.failure.Detail}
-	if d.wake.parked {
-		s.To, s.Level = d.spec.Replicas, Parked
-	}
-	d.emit(s)
+	d.emit(Scale{To: d.spec.Replicas, Level: Parked,
+		Why: "it cannot serve, and no request waits: " + d.failure.Detail})
 }
 
 // wait is the action of a row without an effect.

@@ -72,6 +72,10 @@
 // A prefetch does not evict adapters that were requested within the window or that are more
 // popular.
 //
+// The planner knows which adapters are popular in the cluster. Those that it wants on the device (Want) get
+// at least the popularity that they would have with the replica's share of these requests, and are prefetched
+// like those that were requested here, into the same pages.
+//
 // # Pages of a Pool
 //
 // The number of pages changes while the pool serves. If a pin would evict adapters or be refused, the pool
@@ -121,6 +125,7 @@
 //   - in place: a request that is Ready has its adapter on the device, with all pages, until it
 //     unpins
 //   - kept: an adapter with a request is neither evicted nor forgotten
+//   - ahead: no adapter that was requested within the window is evicted for the planner
 //   - answered: a waiting request gets either Ready or Lost, exactly once
 //   - in line: the first load in line lacks pages
 //   - refused: a refused request holds nothing, and has a reason

@@ -68,6 +68,7 @@ type adapter struct {
 	pages   []uint32        // in Loading, Idle, Active and Evicting
 	users   map[string]bool // requests that pin it
 	deleted bool            // the adapter is to be unregistered after its last request
+	wanted  bool            // the planner wants it on the device, and its load has not started
 	popularity
 }
 
@@ -88,7 +89,7 @@ func NewPool(cfg Config) *Pool {
 		cfg.Window = 5 * time.Second
 	}
 	if cfg.HalfLife == 0 {
-		cfg.HalfLife = time.Minute
+		cfg.HalfLife = HalfLife
 	}
 	return &Pool{
 		cfg: cfg, pages: NewPages(cfg.Pages), adapters: make(map[string]*adapter), requests: make(map[string]*adapter),
@@ -107,7 +108,9 @@ func (p *Pool) Inspect(id string) { p.handle(&event{kind: onInspect, a: p.find(i
 // Inspected registers an adapter that was inspected, or returns the reason why it cannot be. The
 // requests that pinned it wait for pages, or are lost.
 func (p *Pool) Inspected(id string, layout *Layout) *Refusal {
-	return p.handle(&event{kind: onInspected, a: p.find(id), layout: layout})
+	a := p.find(id)
+	p.requested = p.requested || a.wanted
+	return p.handle(&event{kind: onInspected, a: a, layout: layout})
 }
 
 // InspectFailed ends an inspection and refuses the requests that wait for it. It returns their

@@ -43,6 +43,9 @@ func (p *Pool) Requested(id string, now time.Time) {
 	}
 }
 
+// HalfLife is the default of Config.HalfLife.
+const HalfLife = time.Minute
+
 const (
 	// TickEvery is the time between two calls of Tick.
 	TickEvery = 100 * time.Millisecond
@@ -50,27 +53,64 @@ const (
 	PrefetchAtOnce = 10
 )
 
-// Tick prefetches popular adapters if one was requested since the last call; see Prefetch.
+// Wanted is an adapter that the planner wants on the device, since it is popular in the cluster.
+type Wanted struct {
+	ID string
+	// Score is the popularity that the adapter would have here with the replica's share of the cluster's
+	// requests.
+	Score float64
+}
+
+// Want replaces the adapters that the planner wants on the device; see Inspect for those that the pool does
+// not know. The next Tick prefetches them. One for which there is no room then, or which is evicted later, is
+// not loaded before it is wanted again.
+func (p *Pool) Want(all []Wanted, now time.Time) {
+	for _, a := range p.adapters {
+		a.wanted = false
+	}
+	for _, w := range all {
+		a, known := p.adapters[w.ID]
+		if !known || a.deleted || a.resident() {
+			continue
+		}
+		a.wanted, p.requested = true, true
+		a.raise(w.Score, now, p.cfg.HalfLife)
+	}
+}
+
+// raise sets a popularity to at least a score. It counts no request.
+func (p *popularity) raise(score float64, now time.Time, halfLife time.Duration) {
+	if score > 0 {
+		p.log = max(p.log, math.Log2(score)+float64(now.UnixNano())/float64(halfLife))
+	}
+}
+
+// Tick prefetches popular adapters if one was requested or wanted since the last call; see Prefetch.
 func (p *Pool) Tick(now time.Time) (started []string) {
 	if p.requested {
 		p.requested = false
 		started = p.Prefetch(PrefetchAtOnce, now)
+		for _, a := range p.adapters {
+			p.requested = p.requested || a.wanted && a.state == Absent
+		}
 	}
 	return started
 }
 
 // Prefetch starts loading up to n adapters that no request holds. It takes the most popular of
-// those requested within the window that are not on the device. It does not evict adapters that
-// were requested within the window or that rank higher. It returns the adapters being loaded.
+// those requested within the window, or wanted by the planner, that are not on the device. It does not
+// evict adapters that were requested within the window or that rank higher. It returns the adapters being
+// loaded.
 func (p *Pool) Prefetch(n int, now time.Time) (started []string) {
 	var wanted []*adapter
 	for _, a := range p.adapters {
-		if a.state == Absent && !a.deleted && p.recent(a, now) {
+		if a.state == Absent && !a.deleted && (a.wanted || p.recent(a, now)) {
 			wanted = append(wanted, a)
 		}
 	}
 	slices.SortFunc(wanted, func(a, b *adapter) int { return b.comparePopularity(a) })
 	for _, a := range wanted[:min(n, len(wanted))] {
+		a.wanted = false
 		if p.handle(&event{kind: onPrefetch, a: a, now: now}); a.state == Absent {
 			break
 		}

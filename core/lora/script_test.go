@@ -22,6 +22,7 @@ import (
 //	recover A PAGE...
 //	pin REQUEST A, unpin REQUEST
 //	request A, prefetch N          t=1s sets the clock
+//	want A=SCORE..., tick          likewise
 //	loaded A [failed], evicted A
 //
 // The effects are followed by the adapters whose state has changed, with their pages.
@@ -105,6 +106,15 @@ func (p *player) step(words []string) (out []string) {
 		pool.Unpin(id)
 	case "request":
 		pool.Requested(id, p.now)
+	case "want":
+		var all []Wanted
+		for _, word := range words[1:] {
+			id, score, _ := strings.Cut(word, "=")
+			all = append(all, Wanted{id, float64(p.number([]string{score}, 0))})
+		}
+		pool.Want(all, p.now)
+	case "tick":
+		return []string{fmt.Sprint(pool.Tick(p.now))}
 	case "prefetch":
 		return []string{fmt.Sprint(pool.Prefetch(p.number(words, 1), p.now))}
 	case "loaded":

@@ -109,7 +109,11 @@ func (w *faultWorld) step() {
 			w.evicted(id)
 		}
 	case 7:
-		w.pool.Requested(w.anyAdapter(), w.now)
+		if w.r.IntN(2) == 0 {
+			w.want()
+		} else {
+			w.pool.Requested(w.anyAdapter(), w.now)
+		}
 		w.pool.Prefetch(2, w.now)
 	case 8:
 		w.now = w.now.Add(time.Duration(w.r.IntN(7)) * time.Second)
@@ -126,6 +130,27 @@ func (w *faultWorld) step() {
 		w.grow(w.r.IntN(w.wanted + 1))
 	case 11:
 		w.shrink()
+	}
+}
+
+// want makes the pool prefetch adapters for the planner. It evicts none that was requested lately.
+func (w *faultWorld) want() {
+	var recent []*adapter
+	for _, a := range w.pool.adapters {
+		if a.resident() && w.pool.recent(a, w.now) {
+			recent = append(recent, a)
+		}
+	}
+	var all []Wanted
+	for range w.r.IntN(3) {
+		all = append(all, Wanted{w.anyAdapter(), float64(w.r.IntN(9))})
+	}
+	w.pool.Want(all, w.now)
+	w.pool.Tick(w.now)
+	for _, a := range recent {
+		if !a.resident() {
+			w.t.Fatalf("ahead: %s was requested lately, and is evicted for the planner", a.id)
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ const (
 	changedFor = time.Second
 	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
 	waitInterval = time.Second
-	// behindFor is how long an observation that lacks this planner's own write is not used.
+	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
+	// plans of a later term.
 	behindFor = 5 * time.Second
 )
 
@@ -28,9 +29,11 @@ type seen struct {
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
 	// progress is how far the replicas have come that were reported.
-	progress map[string]schedule.Progress
-	offered  map[string]bool // replicas that are there, and neither assigned nor withdrawn
-	nodes    map[string]string
+	progress    map[string]schedule.Progress
+	offered     map[string]bool // replicas that are there, and neither assigned nor withdrawn
+	nodes       map[string]string
+	pools       map[string]bool // replicas that took adapters
+	quarantined map[string]bool // replicas on quarantined devices
 }
 
 type seenModel struct {
@@ -60,21 +63,25 @@ func (m *Machine) seenOf(d *Deployment) seenModel {
 func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
-		progress: make(map[string]schedule.Progress), offered: make(map[string]bool),
-		nodes: make(map[string]string), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
+		offered: make(map[string]bool), nodes: make(map[string]string), pools: make(map[string]bool),
+		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
 		took: now.Sub(r.record.At)}
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		model := m.seenOf(d)
 		for _, p := range d.Reports {
 			model.reported = append(model.reported, p.Name)
-			s.progress[p.Name] = p.Progress
+			s.progress[p.Name], s.quarantined[p.Name] = p.Progress, p.Quarantined
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
 			s.offered[p.Name] = d.offered(p)
 		}
 		s.models[d.Model.Name] = model
+		for _, p := range d.Pools {
+			s.pools[p.Replica] = true
+		}
 	}
 	for _, n := range r.seen.Nodes {
 		s.nodes[n.Name] = n.text()
@@ -170,11 +177,18 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 			return r.Name + " is there, and not assigned"
 		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
 			return r.Name + " serves"
+		case r.Quarantined != m.seen.quarantined[r.Name]:
+			return "the quarantine of the device of " + r.Name + " has begun or ended"
 		}
 	}
 	for _, name := range before.reported {
 		if gone[name] {
 			return name + " has left"
+		}
+	}
+	for _, f := range d.fetches() {
+		if !m.seen.pools[f.Replica] {
+			return f.Replica + " serves, and lacks " + plural(len(f.Adapters), "popular adapter")
 		}
 	}
 	for _, a := range d.Assigned {
@@ -215,9 +229,25 @@ func remaining(after []string, there map[string]bool) (all []string) {
 // behind reports whether an observation lacks a write of this planner.
 func (m *Machine) behind(o *Observation, now time.Time) bool {
 	for name, w := range m.written {
-		if d := o.find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
+		if d := o.Find(name); now.Sub(w.at) < behindFor && d != nil && d.Revision != 0 && d.Revision < w.revision {
 			return true
 		}
 	}
 	return false
+}
+
+// isDeposed reports whether another planner has stored plans in a later term, which this node has not learned
+// of yet. If it still leads after a while, the terms were set back, and it plans.
+func (m *Machine) isDeposed(o *Observation, now time.Time) bool {
+	latest := uint64(0)
+	for i := range o.Deployments {
+		latest = max(latest, o.Deployments[i].Term)
+	}
+	if latest <= m.term {
+		return false
+	}
+	if latest > m.later {
+		m.later, m.deposed = latest, now
+	}
+	return now.Sub(m.deposed) < behindFor
 }

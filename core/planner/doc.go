@@ -24,6 +24,7 @@
 //	          observing     its term has ended           idle       forget all plans; deny questions
 //	          observing     no answer                    idle       end the round
 //	          observing     lacks own writes             idle       end the round
+//	          observing     a later term has planned     idle       end the round
 //	          observing     no plan is due or asked for  idle       end the round
 //	          observing                                  surveying  survey
 //	surveyed  surveying     of another round             same       ignore
@@ -52,12 +53,14 @@
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
+//   - a device with replicas is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
+//   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
-// for 5 s.
+// for 5 s, and neither is one with the plans of a later term: this node leads no longer, and learns of it soon.
 //
 // # What is stored
 //
@@ -73,6 +76,12 @@
 // A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
 // preemptions that an operator has set. Until then they stay, also while the
 // planner is paused or the deployment does not report.
+//
+// # Adapters
+//
+// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
+// replica that lacks the same ones for a minute is told again.
 //
 // # Invariants
 //

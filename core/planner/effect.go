@@ -46,6 +46,12 @@ type (
 		Unmet    schedule.Unmet
 	}
 
+	// Prefetch tells a replica which adapters to fetch ahead.
+	Prefetch struct {
+		Model string
+		schedule.Fetch
+	}
+
 	// Ended reports that a round with a plan has ended.
 	Ended struct{ Record *Record }
 
@@ -69,6 +75,7 @@ func (Survey) isEffect()   {}
 func (MakePlan) isEffect() {}
 func (Store) isEffect()    {}
 func (Refuse) isEffect()   {}
+func (Prefetch) isEffect() {}
 func (Ended) isEffect()    {}
 func (Answer) isEffect()   {}
 func (Ignored) isEffect()  {}

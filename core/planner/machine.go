@@ -70,8 +70,11 @@ type leading struct {
 	active  map[string]time.Time // last request, by model
 	waiting map[string]time.Time // since when requests wait, by model
 	written map[string]written   // by model, not observed yet
+	later   uint64               // latest term of another planner whose plans were observed; 0: none
+	deposed time.Time            // when it was observed first
 	told    map[string]bool      // by model: whether it was last told of a refusal
 	silent  map[string]time.Time // since when devices have not answered
+	fetched map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
 // written is a write that has not been observed yet.
@@ -96,6 +99,7 @@ type round struct {
 	models   map[string]schedule.Model // as planned
 	writes   []Write                   // not begun
 	revision map[string]uint64         // by model, after the writes of this round
+	fetches  []Prefetch                // adapters to be fetched ahead
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -107,6 +111,7 @@ type event struct {
 	failed   bool // there is no answer
 	seen     *Observation
 	behind   bool
+	deposed  bool
 	causes   []string
 	devices  []Device
 	outcome  Outcome
@@ -147,7 +152,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
-		e.behind = m.behind(o, at.Time)
+		e.behind, e.deposed = m.behind(o, at.Time), m.isDeposed(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
 		}
@@ -198,7 +203,7 @@ func (m *Machine) observe(e event) {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
 			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
-			again: fmt.Sprintf("this node leads in term %d", e.Term),
+			fetched: make(map[string]fetched), again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
 	m.expire(e.Time)
@@ -252,6 +257,7 @@ func (m *Machine) take(result *Result, at At) {
 	r := &m.round
 	r.record.Plan, r.record.Verdicts = result.Plan, result.Verdicts
 	m.steps(at.Time)
+	m.prefetch(at.Time)
 	r.dry = r.dry || at.Paused
 	switch {
 	case at.Paused:
@@ -335,6 +341,7 @@ func (m *Machine) finish(e event) {
 	r := m.round.record
 	if !m.round.dry {
 		m.refuse()
+		m.fetch(e.Time)
 		if r.Changed() {
 			m.counts.Changed++
 			m.lively = e.Time.Add(livelyFor)

@@ -35,11 +35,14 @@ type Deployment struct {
 	// Withdrawn are replicas that leave by the stored assignments. Others that are there and not assigned came
 	// back after they were lost, and serve until a plan decides about them.
 	Withdrawn []string
-	Intended  int      // Replicas when they were stored
-	Leader    string   // node that leads the deployment; empty: none reports
-	Reports   []Report // replicas that are assigned, or there, by name
-	Reserved  []string // names that an operator has taken away
-	Active    bool     // there are requests now
+	Term      uint64                 // of the planner that stored them
+	Intended  int                    // Replicas when they were stored
+	Leader    string                 // node that leads the deployment; empty: none reports
+	Reports   []Report               // replicas that are assigned, or there, by name
+	Reserved  []string               // names that an operator has taken away
+	Active    bool                   // there are requests now
+	Adapters  []schedule.Adapter     // those that were requested lately, in the whole cluster
+	Pools     []schedule.AdapterPool // of the replicas that serve and take adapters
 }
 
 // Assignment is a replica with its devices, as it is stored.
@@ -54,7 +57,8 @@ type Assignment struct {
 // Report is how far a replica has come.
 type Report struct {
 	schedule.Placed
-	At time.Time // of the assignment that the deployment knows; zero: none
+	At          time.Time // of the assignment that the deployment knows; zero: none
+	Quarantined bool      // a device of it is
 }
 
 // Device is a device as it reports itself.
@@ -64,8 +68,8 @@ type Device struct {
 	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
-// find returns the deployment of a name, or nil.
-func (o *Observation) find(name string) *Deployment {
+// Find returns the deployment of a name, or nil.
+func (o *Observation) Find(name string) *Deployment {
 	for i := range o.Deployments {
 		if o.Deployments[i].Model.Name == name {
 			return &o.Deployments[i]

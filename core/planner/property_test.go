@@ -306,7 +306,7 @@ func (w *world) checkWrite(e Store) {
 			w.Fatalf("explained: %+v", e)
 		}
 	}
-	planned := w.m.round.seen.find(e.Name)
+	planned := w.m.round.seen.Find(e.Name)
 	ended := planned.holdEnded(w.m.round.record.Snapshot.At)
 	if ended != (e.Released != "") {
 		w.Fatalf("released: %+v, of %+v", e, d.Model)

@@ -21,10 +21,12 @@ import (
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
-//	other NAME                    another writer changes the deployment
+//	other NAME [term=N]           another writer changes the deployment, or a planner of that term
 //	work NAME N                   requests wait for the model
+//	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up [DEVICE], REPLICA leaving, REPLICA gone, REPLICA failed REASON
 //	                              what the deployment reports; on the device if it is not assigned
+//	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
 //	lose                          lose that answer
@@ -79,6 +81,16 @@ func (p *player) event(name string, args []string) {
 	case "other":
 		p.next++
 		p.find(args[0]).Revision = p.next
+		if len(args) > 1 {
+			p.find(args[0]).Term = uint64(p.number(strings.TrimPrefix(args[1], "term=")))
+		}
+	case "adapters":
+		d := p.find(args[0])
+		d.Adapters = nil
+		for _, word := range args[1:] {
+			key, uses, _ := strings.Cut(word, "=")
+			d.Adapters = append(d.Adapters, schedule.Adapter{Key: key, Pages: 2, Uses: float64(p.number(uses))})
+		}
 	case "work":
 		p.find(args[0]).Model.Demand.Pending = p.number(args[1])
 	case "tick":
@@ -177,6 +189,16 @@ func (p *player) report(replica string, args []string) {
 		}
 	case "leaving":
 		r.Progress = schedule.Leaving
+	case "takes":
+		r.Progress = schedule.Up
+		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
+		for _, key := range args[2:] {
+			pool.Held = append(pool.Held, schedule.HeldAdapter{Key: key})
+		}
+		d.Pools = append(slices.DeleteFunc(slices.Clone(d.Pools),
+			func(o schedule.AdapterPool) bool { return o.Replica == replica }), pool)
+	case "quarantined", "released":
+		r.Quarantined = args[0] == "quarantined"
 	case "failed":
 		r.Progress, r.Failure = schedule.Leaving, strings.Join(args[1:], " ")
 	default:
@@ -279,6 +301,8 @@ func (p *player) text(effect Effect) string {
 		}
 		return fmt.Sprintf("refuse %s (revision %d): %d missing, later: %v", e.Name, e.Revision, e.Unmet.Missing,
 			e.Unmet.Later)
+	case Prefetch:
+		return fmt.Sprintf("prefetch %s %v", e.Replica, e.Adapters)
 	case Ended:
 		return "ended: " + e.Record.Outcome
 	case Answer:

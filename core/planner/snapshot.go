@@ -180,7 +180,7 @@ func (m *Machine) refuse() {
 
 // tell sends a refusal to a deployment, and reports whether there is one to receive it.
 func (m *Machine) tell(u schedule.Unmet) bool {
-	d := m.round.seen.find(u.Model)
+	d := m.round.seen.Find(u.Model)
 	if d == nil || d.Leader == "" || d.Revision == 0 {
 		return false
 	}

@@ -32,6 +32,7 @@ var (
 	other   = guard{"of another round", func(m *Machine, e event) bool { return e.round != m.round.number }}
 	failed  = guard{"no answer", func(_ *Machine, e event) bool { return e.failed }}
 	behind  = guard{"lacks own writes", func(_ *Machine, e event) bool { return e.behind }}
+	deposed = guard{"a later term has planned", func(_ *Machine, e event) bool { return e.deposed }}
 	rests   = guard{"no plan is due or asked for", func(m *Machine, e event) bool {
 		return len(e.causes) == 0 && len(m.asks) == 0
 	}}
@@ -63,6 +64,7 @@ var rows = table.New("planner", []row{
 	{observing, Viewed, fenced, Idle, (*Machine).abandon, "forget all plans; deny questions"},
 	{observing, Viewed, failed, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, behind, Idle, (*Machine).giveUp, "end the round"},
+	{observing, Viewed, deposed, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, rests, Idle, (*Machine).giveUp, "end the round"},
 	{observing, Viewed, always, Surveying, (*Machine).survey, "survey"},
 

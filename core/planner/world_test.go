@@ -241,6 +241,7 @@ func (w *world) apply(e Write) (Outcome, uint64) {
 	}
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.To, e.Replicas, true
 	d.Withdrawn = e.Withdrawn
+	d.Term = e.Term
 	if e.Released != "" {
 		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
 	}

@@ -69,7 +69,11 @@ func (m *Machine) poolReady(*event) {
 	for _, p := range m.pins.OnPoolRestart() {
 		held.Pins = append(held.Pins, Pin{p.Name, p.Adapter})
 	}
-	m.add(held, Advance{})
+	m.add(held)
+	if len(m.ahead) > 0 {
+		m.add(PrefetchAdapters{slices.Clone(m.ahead)})
+	}
+	m.add(Advance{})
 }
 
 // SyncPins sends the pool the pending pins and, if no step is in flight, the pending unpins. offers
@@ -169,6 +173,29 @@ func (m *Machine) Apply(a Adapter, pinned bool) []Effect {
 	}
 	m.reportSoon()
 	m.add(Advance{})
+	return m.settle()
+}
+
+// Prefetch takes over the adapters that the planner wants loaded before they are requested. Those that do not
+// fit the weights are left out. The pool learns of the others now, or when it starts.
+func (m *Machine) Prefetch(all []Adapter) []Effect {
+	if m.lease == NoAdapters {
+		return nil
+	}
+	m.ahead = m.ahead[:0]
+	for _, a := range all {
+		if m.checkBase(a) == nil {
+			m.ahead = append(m.ahead, a.Key)
+		}
+	}
+	if len(m.ahead) == 0 {
+		return nil
+	}
+	if m.lease == PoolReady {
+		m.add(PrefetchAdapters{slices.Clone(m.ahead)})
+	} else {
+		m.want()
+	}
 	return m.settle()
 }
 

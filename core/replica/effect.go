@@ -220,6 +220,9 @@ type (
 	SendUnpin struct{ Name string }
 	// AdapterRequested reports a request to the pool, which counts it in the adapter's popularity.
 	AdapterRequested struct{ Adapter string }
+	// PrefetchAdapters sends the pool the adapters of the planner's last command, as far as they fit the
+	// weights.
+	PrefetchAdapters struct{ Keys []string }
 	ForgetAdapter    struct{}
 	// PinFailed reports that the operator's pin of an adapter is not in effect.
 	PinFailed struct{ Adapter, Why string }
@@ -292,6 +295,7 @@ func (AdoptPins) isEffect()        {}
 func (SendPin) isEffect()          {}
 func (SendUnpin) isEffect()        {}
 func (AdapterRequested) isEffect() {}
+func (PrefetchAdapters) isEffect() {}
 func (ForgetAdapter) isEffect()    {}
 func (PinFailed) isEffect()        {}
 func (Ignored) isEffect()          {}

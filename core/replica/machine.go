@@ -106,6 +106,8 @@ type Machine struct {
 	canaryIndex int           // of the recorded token that the canary in flight computes
 	canaryTook  time.Duration // of the step of the last canary
 
+	ahead []string // keys of the adapters that the planner wants loaded ahead
+
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
 	lastNotFinite string        // model or adapter of the last sequence with non-finite logits, and the time

@@ -209,6 +209,8 @@ func (p *player) playDevice(name string) {
 		p.do(m.AdaptersChanged(map[string]lora.Location{p.arg: {State: lora.Active, Tier: lora.GPU}}))
 	case "apply":
 		p.do(m.Apply(p.adapter(), p.has("pinned")))
+	case "prefetch":
+		p.do(m.Prefetch([]Adapter{p.adapter()}))
 	case "forget":
 		p.do(m.Forget(p.adapter()))
 	default:

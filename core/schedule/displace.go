@@ -102,7 +102,8 @@ func (w *world) victimsOn(q request, d *device) (leave []*replica, ok bool) {
 func (w *world) mayLeave(q request, r *replica) bool {
 	m, v, u := q.model, r.model, q.urgency
 	switch {
-	case v == nil || v == m || !w.unkept && (v.held || v.Pinned) || !v.Sized || r.started:
+	case v == nil || v == m || !w.unkept && (v.held || v.Pinned) || !v.Sized,
+		r.started && !w.eventually:
 		return false
 	case v.Priority > m.Priority:
 		return u <= Missed || u == Headroom && v.Priority == Batch

@@ -54,3 +54,25 @@ func TestLimit(t *testing.T) {
 		t.Error("the adapter that was used again is forgotten, or the oldest one is not")
 	}
 }
+
+// TestPopular checks that older sequences count less, and that adapters without sequences are left out.
+func TestPopular(t *testing.T) {
+	var r adapteruse.Record
+	often, lately, loaded := adapteruse.Key{Model: "m", Adapter: "often@1"},
+		adapteruse.Key{Model: "m", Adapter: "lately@1"}, adapteruse.Key{Model: "m", Adapter: "loaded@1"}
+	r.Loaded(loaded)
+	for range 3 {
+		r.Served(often, start)
+	}
+	later := start.Add(adapteruse.HalfLife)
+	r.Served(lately, later)
+	want := []adapteruse.Popular{{often, 1.5, start}, {lately, 1, later}}
+	if got := r.Popular(9, later); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	r.Served(lately, later)
+	want = []adapteruse.Popular{{lately, 2, later}}
+	if got := r.Popular(1, later); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

@@ -74,6 +74,18 @@ func (a *AdapterControl) AdapterUses(req *messages.NodeAdaptersRequest) (all []*
 	return all
 }
 
+// mostPopular is the number of adapters of which the planner learns.
+const mostPopular = 256
+
+// Popular returns the recent requests for adapters at this node.
+func (a *AdapterControl) Popular() (all []*messages.AdapterDemand) {
+	for _, u := range a.Use.Popular(mostPopular, a.Runtime.Now()) {
+		all = append(all, &messages.AdapterDemand{Model: u.Model, Adapter: u.Adapter, Uses: u.Uses,
+			LastUsed: timestamppb.New(u.LastUsed)})
+	}
+	return all
+}
+
 // AdapterStats implements control.Backend.
 func (a *AdapterControl) AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error) {
 	t, err := a.Cluster(ctx)

@@ -15,8 +15,8 @@ import (
 )
 
 // AssignAtRevision stores the replicas of a deployment, without what held it if the time of its hold has passed.
-// It publishes that, and which replicas are new or withdrawn. It returns the new revision, or planner.ErrConflict if the deployment is no longer at the
-// revision that was planned.
+// It publishes that, and which replicas are new or withdrawn. It returns the new revision, or
+// planner.ErrConflict if the deployment is no longer at the revision that was planned.
 func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assigned) (revision uint64, err error) {
 	var before uint32
 	hold := ""
@@ -38,7 +38,7 @@ func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assi
 	}
 	why := ""
 	for _, c := range a.Changes {
-		kind := "replica.placed"
+		kind := "replica.assigned"
 		if c.Withdrawn {
 			kind = "replica.withdrawn"
 		}

@@ -109,7 +109,7 @@ func TestUpdate(t *testing.T) {
 	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	want := []string{"model.deployed", "model.scaled", "replica.placed", "replica.withdrawn",
+	want := []string{"model.deployed", "model.scaled", "replica.assigned", "replica.withdrawn",
 		"model.scaled", "model.released", "model.scaled", "model.scaled", "model.deleted"}
 	if !slices.Equal(e, want) {
 		t.Errorf("%q, want %q", e, want)

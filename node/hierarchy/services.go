@@ -78,7 +78,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
-				OnWake: d.OnWake, OnAwake: d.OnAwake, Planned: true,
+				OnWake: d.OnWake, OnAwake: d.OnAwake,
 			}))
 		}})
 }
@@ -93,6 +93,9 @@ type Planner struct {
 	Assign  func(ctx context.Context, a planner.Assigned) (revision uint64, err error)
 	Publish func(kind, subject, detail string)
 	OnPlan  func(r *plan.Record) // nil: nothing
+	// AdapterUses and Adapters are those of planner.Adapters.
+	AdapterUses func() []*messages.AdapterDemand
+	Adapters    func(model string) []*messages.AdapterSpec
 }
 
 // Props returns the props of the planner.
@@ -105,6 +108,8 @@ func (p Planner) Props(b *Base) *actor.Props {
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
+		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
+			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
 	})
 }
 

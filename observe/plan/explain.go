@@ -59,7 +59,7 @@ func History(plans []*messages.PlanReport) string {
 			b.WriteString("\n")
 		}
 		fmt.Fprintln(&b, heading(p))
-		writeChanges(&b, p.GetReplicas(), p.GetDepartures())
+		writeChanges(&b, p)
 	}
 	return b.String()
 }

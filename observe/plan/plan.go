@@ -19,7 +19,7 @@ func Text(p *messages.PlanReport) string {
 	fmt.Fprintln(&b)
 	writeModels(&b, p.GetModels())
 	fmt.Fprintln(&b)
-	writeChanges(&b, p.GetReplicas(), p.GetDepartures())
+	writeChanges(&b, p)
 	writeUnmet(&b, p.GetModels())
 	writeHeld(&b, p.GetModels())
 	return b.String()
@@ -60,25 +60,37 @@ func writeModels(b *strings.Builder, all []*messages.ModelPlan) {
 	t.write(b)
 }
 
-// writeChanges writes the replicas that leave and those that come, with the reasons.
-func writeChanges(b *strings.Builder, replicas []*messages.PlannedReplica, leave []*messages.PlannedDeparture) {
-	t := table{}
-	for _, d := range leave {
+// writeChanges writes the replicas that leave and those that come, with the reasons, and the models whose number of
+// replicas alone is stored, or that a replica need not wait for others any longer.
+func writeChanges(b *strings.Builder, p *messages.PlanReport) {
+	t, written := table{}, make(map[string]bool)
+	for _, d := range p.GetDepartures() {
+		written[d.GetModel()] = true
 		why := d.GetWhy()
 		if d.GetFor() != "" && !strings.Contains(why, d.GetFor()) {
 			why += ", for " + d.GetFor()
 		}
 		t = append(t, []string{"- " + d.GetName(), "leaves", strings.Join(d.GetDevices(), ", "), why})
 	}
-	for _, r := range replicas {
+	for _, r := range p.GetReplicas() {
 		if !r.GetNew() {
 			continue
 		}
+		written[r.GetModel()] = true
 		why := r.GetWhy()
 		if len(r.GetAfter()) > 0 {
 			why += "; after " + strings.Join(r.GetAfter(), ", ") + " left"
 		}
 		t = append(t, []string{"+ " + r.GetName(), "starts", strings.Join(r.GetDevices(), ", "), why})
+	}
+	for _, w := range p.GetWrites() {
+		why := "no replica waits for others to leave any longer"
+		if w.GetFrom() != w.GetTo() {
+			why = fmt.Sprintf("from %d to %d replicas", w.GetFrom(), w.GetTo())
+		}
+		if !written[w.GetModel()] {
+			t = append(t, []string{"= " + w.GetModel(), "stored", "", why})
+		}
 	}
 	if len(t) == 0 {
 		fmt.Fprintln(b, "Nothing changes.")

@@ -52,6 +52,9 @@ func report() *messages.PlanReport {
 func TestTexts(t *testing.T) {
 	now := report()
 	now.Number, now.Outcome = 0, "not stored: it was only asked for"
+	numbers := &messages.PlanReport{Number: 13, Node: "a", Term: 3, At: timestamppb.New(at), Outcome: "stored",
+		Causes: []string{"interval"}, Writes: []*messages.PlanWrite{
+			{Model: "chat", From: 2, To: 1}, {Model: "sums", From: 1, To: 1}}}
 	quiet := &messages.PlanReport{Node: "a", Term: 3, At: timestamppb.New(at), Causes: []string{"interval"},
 		Models: []*messages.ModelPlan{{Name: "code", Priority: "high", Replicas: 1, Want: 1, Min: 1, Max: 1}}}
 	for name, got := range map[string]string{
@@ -67,7 +70,7 @@ func TestTexts(t *testing.T) {
 				Device: "b/gpu-1", Failures: 2, Why: "cannot read config.json",
 				Until: timestamppb.New(at.Add(time.Minute))}},
 		}),
-		"history": History([]*messages.PlanReport{report(), report()}), "history-none": History(nil),
+		"history": History([]*messages.PlanReport{report(), numbers}), "history-none": History(nil),
 		"paused": Status(&messages.PlannerStatus{Node: "a", Leads: true, Paused: &messages.PlannerPause{
 			Paused: true, By: "ops", Why: "upgrade", At: timestamppb.New(at)}}),
 		"leads":     Status(&messages.PlannerStatus{Node: "a", Leads: true, Term: 3, Plans: 40, Changed: 2}),

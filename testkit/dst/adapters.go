@@ -18,7 +18,7 @@ const (
 
 // registerAdapters stores the adapters of all models.
 func (c *cluster) registerAdapters() {
-	for _, m := range models {
+	for _, m := range c.models {
 		for _, name := range adapterNames {
 			c.register(m.name, name)
 		}

@@ -31,6 +31,7 @@ type checks struct {
 	seen      map[string]bool
 	messages  messageChecks
 	turns     turnChecks
+	plans     planChecks
 	computed  int                  // tokens that engines have computed for clients
 	preempted map[string]int       // by request: how many times it was preempted
 	cooling   bool                 // an actor crashed so often that it was restarted only after a while
@@ -40,7 +41,7 @@ type checks struct {
 
 func newChecks(calm bool) *checks {
 	return &checks{calm: calm, seen: make(map[string]bool), preempted: make(map[string]int),
-		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks()}
+		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks(), plans: newPlanChecks()}
 }
 
 // fail records a violation, unless the same was recorded before.

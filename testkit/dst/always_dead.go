@@ -37,6 +37,7 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	case *actor.Terminated, *actor.Unwatch, *actor.DeadLetterResponse:
 	case *messages.SequenceStatus: // the answer to a session that has got the last token meanwhile
 	case *messages.CloseSession: // to a session that ended by itself at that moment
+	case *messages.SequenceMoved: // likewise; it would have ended the sequence on its new replica, as the tokens do
 	case *messages.SubmitSequenceResult:
 		c.late(m.GetRequestId())
 	case *messages.TokensEmitted:

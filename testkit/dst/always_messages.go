@@ -77,6 +77,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	defer c.mu.Unlock()
 	c.checkTerm(self, sender, m)
 	c.turn(self.GetAddress(), m)
+	c.checkPlace(self, m)
 	c.checkSender(self, sender, m)
 	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {
 		c.messages.copies[copied.GetCopy()] = true
@@ -179,10 +180,11 @@ func (c *checks) checkTerm(self, sender *actor.PID, m proto.Message) {
 	}
 	c.messages.leaders[of] = sender.GetAddress()
 	group := fenced{self.GetAddress(), model}
-	if latest := c.messages.latest[group]; of.term < latest {
-		if id, ok := m.(interface{ GetRequestId() string }); ok {
-			c.messages.stale[question{sender.String(), nameOf(m), id.GetRequestId()}] =
-				fmt.Sprintf("its term %d of %s is older than %d", of.term, model, latest)
+	if id, ok := m.(interface{ GetRequestId() string }); ok {
+		q := question{sender.String(), nameOf(m), id.GetRequestId()}
+		delete(c.messages.stale, q) // the answer to an earlier one of that id was lost
+		if latest := c.messages.latest[group]; of.term < latest {
+			c.messages.stale[q] = fmt.Sprintf("its term %d of %s is older than %d", of.term, model, latest)
 		}
 	}
 	c.messages.latest[group] = max(c.messages.latest[group], of.term)

@@ -47,7 +47,7 @@ func TestSwitchCapturing(t *testing.T) {
 		seen, row string
 	}{
 		{dst.HangCapture, "captures hung", "switching: capturing serves"},
-		{dst.FailCaptures, "captures failed", "switching: draining serves"},
+		{dst.FailCaptures, "captures failed", "switching: capturing serves"},
 	} {
 		at := 4 * time.Second
 		o := dst.Options{Seed: 1, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{

@@ -19,7 +19,7 @@ func (c Counts) Add(other Counts) {
 // count reads the counters of replicas and tiers. Those of actors that have ended are lost.
 func (c *cluster) count() Counts {
 	counts := Counts{"turns taken": c.checks.turns.taken, "turns overdue": c.checks.turns.reports}
-	for _, m := range models {
+	for _, m := range c.models {
 		for _, r := range c.replicas(m.name) {
 			if s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{}); ok {
 				counts.Add(Counts{"preemptions": s.GetPreemptions(), "sequences migrated": s.GetMigratedIn(),

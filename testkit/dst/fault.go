@@ -56,6 +56,7 @@ type Fault struct {
 	Disk    DiskState // BreakDisk
 	Tier    string    // FlushTier
 	Bucket  string    // LoseBucket, RollBack
+	Step    string    // of the planner that leads, which the fault waits for; empty: none
 
 	Deadline time.Duration // Preempt
 	Fate     WeightsFate   // Preempt
@@ -64,6 +65,9 @@ type Fault struct {
 
 func (f Fault) String() string {
 	s := fmt.Sprintf("%v %s %s", f.At, f.Kind, f.Node)
+	if f.Step != "" {
+		s = fmt.Sprintf("%v %s when the planner has %s", f.At, f.Kind, f.Step)
+	}
 	if f.Peer != "" {
 		s += " -> " + f.Peer
 	}
@@ -100,7 +104,7 @@ func (f Fault) String() string {
 	switch f.Kind {
 	case FailSteps, SlowDevice, FailLoads, FailReads, FailCaptures, DamageLoads, CrashInJob:
 		s += fmt.Sprintf(" (%d)", f.Count)
-	case SlowStore, RollBack:
+	case SlowStore, RollBack, RestoreOld:
 		s += fmt.Sprintf(" by %d", f.Count)
 	}
 	if f.Kind == DamageDisk {
@@ -139,12 +143,14 @@ var faultKinds = []FaultKind{
 func AllKinds() []FaultKind {
 	return slices.Concat(faultKinds, []FaultKind{
 		CrashInJob, Sleep, Sleep, Evict, Preempt, Preempt, Standby, Standby, Switch, Park, Park, DamageImages,
-		CorruptDevice, QuarantineDevice, ReleaseDevice, FailTests,
+		CorruptDevice, QuarantineDevice, ReleaseDevice, FailTests, LoseLease, LoseLease, PausePlanner, Drain,
+		RestoreOld, AskPlan,
 	})
 }
 
 // calmKinds are commands of operators because of which nothing may fail.
-var calmKinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
+var calmKinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix,
+	Drain, AskPlan}
 
 // plan returns the faults of the given kinds that a seed determines. Actors of the given kinds crash.
 func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fault {
@@ -204,6 +210,7 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawLevels(rng, span)
 		f.drawPreempt(rng, span)
 		f.drawSources(rng, span)
+		f.drawPlanner(rng, o, span)
 		all = append(all, f)
 	}
 	if o.Calm && o.Count == 0 {

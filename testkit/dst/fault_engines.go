@@ -59,7 +59,7 @@ func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
 		forget := e.hangNext(&e.hang, &hang{d: time.Hour})
 		later(func() {
 			forget()
-			for _, m := range models {
+			for _, m := range c.models {
 				c.restart(c.nodes[f.Node], m.name)
 			}
 		})

@@ -76,7 +76,7 @@ func (c *cluster) switchDevice(f Fault, later func(func())) {
 	var to placed
 	var leave []placed
 	of := make(map[string]string) // model by replica
-	for _, m := range models {
+	for _, m := range c.models {
 		for _, r := range c.replicas(m.name) {
 			of[r.name] = m.name
 			switch {

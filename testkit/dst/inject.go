@@ -10,8 +10,18 @@ import (
 	"troupe/node/query"
 )
 
-// inject injects a fault.
+// inject injects a fault, now or in the next step of the planner for which it waits.
 func (c *cluster) inject(f Fault) {
+	if f.Step == "" {
+		c.injectNow(f)
+		return
+	}
+	c.steps.mu.Lock()
+	defer c.steps.mu.Unlock()
+	c.steps.due = append(c.steps.due, f)
+}
+
+func (c *cluster) injectNow(f Fault) {
 	n := c.nodes[f.Node]
 	later := func(do func()) {
 		c.world.at(time.Now().Add(f.For), func() string { return "end of " + f.String() }, do)
@@ -117,11 +127,15 @@ func (c *cluster) inject(f Fault) {
 	c.injectLevels(f, later)
 	c.injectPreempt(f, later)
 	c.injectSources(n, f, later)
+	c.injectPlanner(n, f, later)
 }
 
 // endFaults forgets the faults that have not occurred, such as a hang of a load, if nothing was
 // loaded, and waits for the end of the hangs.
 func (c *cluster) endFaults() {
+	c.steps.mu.Lock()
+	c.steps.due = nil
+	c.steps.mu.Unlock()
 	for _, name := range c.names {
 		n := c.nodes[name]
 		n.faults.cancel()

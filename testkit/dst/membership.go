@@ -33,6 +33,9 @@ type joined struct {
 	members *members.Members
 	nodes   membership.Nodes
 	drained stored.Drained
+
+	plannerPause stored.PlannerPause
+
 	unwatch func()
 	synced  sync.Once
 	routes  chan struct{}     // closed when the router knows the replicas of the other nodes
@@ -104,7 +107,7 @@ func (j *joined) steps() []steps.Step {
 		{Name: "desired state", Start: func(ctx context.Context) error {
 			j.follow = stored.NewFollowers(n.runtime, n.cfg.Log)
 			return j.follow.Follow(ctx, j.drained.Watch(j.store, j.changes().OnDrained), j.prefixes.Pins.Watch(j.store),
-				j.followCanaries())
+				j.plannerPause.Watch(j.store), j.followCanaries())
 		}, Stop: func() { j.follow.Stop() }},
 		{Name: "join", Start: func(ctx context.Context) error { return j.members.Join(ctx, n.address) }},
 		{Name: "routes", Start: j.awaitRoutes},

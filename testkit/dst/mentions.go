@@ -86,7 +86,8 @@ func (c *cluster) exists(address, id string) bool {
 // or a replica may have its name as their id.
 func lasts(id string) bool {
 	name, _, _ := strings.Cut(id, "-")
-	return id == "" || slices.ContainsFunc(models, func(m model) bool { return m.name == name && len(id) <= maxName })
+	return id == "" || len(id) <= maxName &&
+		slices.ContainsFunc(modelsOf(maxCrowd), func(m model) bool { return m.name == name })
 }
 
 // maxName is the maximum length of the name of a replica.

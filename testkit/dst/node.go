@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -47,7 +48,8 @@ type NodeConfig struct {
 	tier         *diskStore    // KV tier on a disk, which survives the node
 	adapterFiles *adapterFiles // of the node; they survive it
 
-	checks *checks
+	checks   *checks
+	planStep func(n *Node, message any) // called before each message of a planner
 }
 
 // Node is a node of a world: the actors of the product, with a simulated device, network and store.
@@ -71,6 +73,7 @@ type Node struct {
 	crashed    bool
 	tree       *tree.Registry
 	serving    serving
+	staleTerm  atomic.Uint64 // in which the planner believes that it leads; 0: the lease tells
 
 	mu         sync.Mutex
 	actors     map[string]actor.Actor // by id
@@ -158,6 +161,9 @@ func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.address, id) }
 func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if kind == "planner" {
+				n.cfg.planStep(n, env.Message)
+			}
 			before, after := n.takeCrash(kind, ctx.Self().GetId(), env.Message)
 			n.remember(ctx)
 			n.cfg.checks.receives(ctx.Self(), env.Sender, env.Message)
@@ -257,9 +263,9 @@ func (n *Node) props() *actor.Props {
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(_ backend.Kind, path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Scale: n.control().WakeAtRevision, Publish: silent}
-	planner := hierarchy.Planner{Leases: leases, Members: n.nodes.Current, Cache: &n.serving.cache,
-		Pause:  func() *messages.PlannerPause { return nil },
-		Assign: n.control().AssignAtRevision, Publish: silent}
+	planner := hierarchy.Planner{Leases: n.plannerLeases(), Members: n.nodes.Current, Cache: &n.serving.cache,
+		Pause:  n.plannerPause.Get,
+		Assign: n.control().AssignAtRevision, Publish: silent, OnPlan: n.cfg.checks.planned}
 	usage := hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current)
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,

@@ -16,6 +16,9 @@ import (
 	"troupe/testkit/natskv"
 )
 
+// operatorName is the name of the operator's side of the store.
+const operatorName = "operator"
+
 // operator changes the stored deployments. Its connection has no faults.
 type operator struct {
 	runtime supervise.Runtime
@@ -27,15 +30,17 @@ type operator struct {
 	stops   []func()
 
 	mu       sync.Mutex
-	stored   map[string]*messages.DeploymentSpec // nil: deleted
-	adapters map[string]*messages.AdapterSpec    // by model and name; nil: deleted
+	stored   map[string]*messages.DeploymentSpec   // nil: deleted
+	history  map[string][]*messages.DeploymentSpec // by name
+	adapters map[string]*messages.AdapterSpec      // by model and name; nil: deleted
 	todo     []func() error
 	busy     bool // a goroutine works on todo
 }
 
 func newOperator(w *World, server *natskv.Server) *operator {
-	o := &operator{runtime: w.Runtime("operator"), client: server.Connect(&nodeRuntime{w, "operator", "store"}),
+	o := &operator{runtime: w.Runtime(operatorName), client: server.Connect(&nodeRuntime{w, operatorName, "store"}),
 		opened: make(chan struct{}), stored: make(map[string]*messages.DeploymentSpec),
+		history:  make(map[string][]*messages.DeploymentSpec),
 		adapters: make(map[string]*messages.AdapterSpec)}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	o.runtime.Go(o.open)
@@ -74,8 +79,11 @@ func (o *operator) pause(ctx context.Context, d time.Duration) {
 func (o *operator) apply(c deployment.Change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !c.Synced {
-		o.stored[c.Name] = c.Spec
+	if c.Synced {
+		return
+	}
+	if o.stored[c.Name] = c.Spec; c.Spec != nil {
+		o.history[c.Name] = append(o.history[c.Name], c.Spec)
 	}
 }
 
@@ -117,12 +125,14 @@ func (o *operator) parked(revision string) bool {
 // Put stores a deployment; nil deletes it.
 func (o *operator) Put(name string, spec *messages.DeploymentSpec) {
 	o.do(func() error {
-		_, at, err := o.store.Get(o.ctx, name)
+		old, at, err := o.store.Get(o.ctx, name)
 		switch {
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return err
 		case spec != nil:
-			_, err = o.store.Put(o.ctx, proto.CloneOf(spec), at)
+			next := proto.CloneOf(spec)
+			next.Assignments = old.GetAssignments() // only the planner changes them
+			_, err = o.store.Put(o.ctx, next, at)
 			return err
 		case err == nil:
 			return o.store.Delete(o.ctx, name)

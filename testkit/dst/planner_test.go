@@ -17,3 +17,56 @@ func TestPlanner(t *testing.T) {
 		},
 	}, 1, 2, 3, 4, 5, 6)
 }
+
+// TestPlannerSteps injects faults into each step of the planner that leads: it and its node crash, it loses
+// its lease with or without noticing, the answers of the store are lost between two writes of a plan, and
+// operators change what it has planned.
+func TestPlannerSteps(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 24, Calls: 60, Steps: true, Elastic: true,
+		Actors: []string{"planner", "deployment", "router", "gpu", "replica"},
+		Kinds: []dst.FaultKind{
+			dst.CrashActor, dst.CrashActor, dst.CrashNode, dst.LoseAnswer, dst.LoseAnswer, dst.Outage, dst.Isolate,
+			dst.Scale, dst.Scale, dst.LoseLease, dst.LoseLease, dst.LoseLease, dst.PausePlanner, dst.Redeploy,
+			dst.Pause, dst.Delete, dst.Drain, dst.AskPlan,
+		},
+	}, 1, 2, 3, 4, 5, 6)
+}
+
+// TestOldPlans brings back older plans: a bucket loses its last revisions, or an operator restores a deployment
+// with the replicas that it had earlier.
+func TestOldPlans(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 16, Steps: true, Elastic: true, Actors: []string{"planner"},
+		Kinds: []dst.FaultKind{
+			dst.RestoreOld, dst.RestoreOld, dst.RollBack, dst.LoseBucket, dst.Scale, dst.Drain, dst.LoseLease,
+			dst.CrashNode, dst.CrashActor,
+		},
+	}, 1, 2, 3, 4)
+}
+
+// crowdBytes is the memory of a device that has room for the minimums and half of the crowd.
+const crowdBytes = 32 << 20
+
+// TestCrowd has more models than fit, all of which requests wait for.
+func TestCrowd(t *testing.T) {
+	seen := scenario(t, dst.Options{Calls: 60, Crowd: 6, DeviceBytes: crowdBytes, Faults: []dst.Fault{}}, 1, 2, 3, 4)
+	t.Log(seen)
+	for _, what := range []string{"replicas displaced", "models refused"} {
+		if *firstSeed == 0 && seen[what] == 0 {
+			t.Errorf("never: %s", what)
+		}
+	}
+}
+
+// TestCrowdFaults does so while nodes, devices and actors fail, and loads fail.
+func TestCrowdFaults(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 12, Calls: 60, Crowd: 6, DeviceBytes: crowdBytes, Steps: true,
+		Actors: []string{"planner", "deployment", "deployments", "gpu", "replica", "router"},
+		Kinds: []dst.FaultKind{
+			dst.CrashActor, dst.CrashActor, dst.CrashNode, dst.LoseDevice, dst.FailLoads, dst.LoseAnswer,
+			dst.LoseLease, dst.Drain, dst.Outage,
+		},
+	}, 1, 2, 3, 4)
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // sometimes are the things that must happen in some of the runs of TestQuiet.
-var sometimes = []string{"preemptions", "blocks offloaded", "blocks restored",
+var sometimes = []string{"preemptions", "sequences migrated", "blocks offloaded", "blocks restored",
 	"blocks found in HBM", "blocks evicted", "dram arrivals", "dram hits", "dram demotions", "nvme arrivals",
 	"nvme hits", "nvme drops", "remote hits", "turns taken"}
 

@@ -66,7 +66,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && status == http.StatusServiceUnavailable && h.node.serving.isStopping()
 	case says("quarantine"), says("device lost"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
-	case says("no GPU for replica"):
+	case says("no GPU for a replica") && !says("short of memory"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceNodes()
 	case says("differ"), says("were replaced"):
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
@@ -126,7 +126,7 @@ func (c *cluster) expects(reason messages.Reason) bool {
 	}
 	switch {
 	case reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices(),
-		reason == messages.Reason_REASON_DEADLINE && c.checks.cooling:
+		reason == messages.Reason_REASON_DEADLINE && (c.checks.cooling || c.Crowd > 0):
 		return true
 	}
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {

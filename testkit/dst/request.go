@@ -53,12 +53,13 @@ were first day firmament midst waters under gathered together unto one place dry
 // requests generates the requests of a run.
 type requests struct {
 	rng     *rand.Rand
+	models  []model
 	prompts [][]string // earlier prompts, in words
 }
 
 // next returns the next request.
 func (g *requests) next(id string) *request {
-	r := &request{id: id, key: clientKeys[g.rng.IntN(len(clientKeys))], model: models[g.rng.IntN(len(models))].name,
+	r := &request{id: id, key: clientKeys[g.rng.IntN(len(clientKeys))], model: g.models[g.rng.IntN(len(g.models))].name,
 		headers: make(map[string]string)}
 	body := map[string]any{"model": r.model}
 	r.stream, r.chat = g.rng.IntN(3) > 0, g.rng.IntN(3) == 0

@@ -40,10 +40,11 @@ func (c *cluster) checkRest() {
 func (c *cluster) restless() (left []string) {
 	report := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
 	leased := make(leases)
-	for _, m := range models {
+	for _, m := range c.models {
 		c.restlessModel(m.name, leased, report)
 	}
 	c.restlessNodes(leased, report)
+	c.restlessPlans(report)
 	if len(left) == 0 {
 		c.disagreements(report)
 	}

@@ -15,7 +15,7 @@ import (
 // same replicas, and finds what actors have not forgotten.
 func (c *cluster) disagreements(report func(string, ...any)) {
 	replicas := make(map[string]*messages.ReplicaStatus) // by node and name
-	for _, m := range models {
+	for _, m := range c.models {
 		leaders := 0
 		for _, r := range c.replicas(m.name) {
 			if s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{}); ok {

@@ -37,6 +37,8 @@ type Options struct {
 	Elastic      bool   // the planner chooses between one and three replicas of each model
 	LateAdapters bool   // replicas have no memory for adapters until the first is needed
 	Sources      bool   // nodes have two devices, and load weights from devices and other nodes
+	Steps        bool   // faults occur in steps of the planner that leads
+	Crowd        int    // number of further models, which sleep unless requests wait for them
 	MaxSequences uint32 // of the model whose KV memory shrinks and grows, in a step; 0: as the other model
 }
 
@@ -77,9 +79,24 @@ type model struct {
 	name     string
 	kvBlocks uint32 // 0: as memory allows
 	replicas uint32 // initial number
+	sleeps   bool   // it may have none
+	idle     uint32 // seconds without requests after which it sleeps
 }
 
-var models = []model{{"m", 26, 2}, {"k", 0, 1}}
+var models = []model{{name: "m", kvBlocks: 26, replicas: 2}, {name: "k", replicas: 1}}
+
+// maxCrowd is the largest Options.Crowd.
+const maxCrowd = 9
+
+// modelsOf returns the models of a run: those of each run, and the crowd.
+func modelsOf(crowd int) []model {
+	all := slices.Clone(models)
+	for i := range crowd {
+		all = append(all, model{name: fmt.Sprintf("c%d", i), kvBlocks: 26, sleeps: true,
+			idle: []uint32{2, 300}[i%2]})
+	}
+	return all
+}
 
 var priorities = []messages.PriorityClass{messages.PriorityClass_PRIORITY_CLASS_BATCH,
 	messages.PriorityClass_PRIORITY_CLASS_STANDARD, messages.PriorityClass_PRIORITY_CLASS_STANDARD,
@@ -97,6 +114,10 @@ type cluster struct {
 	nodes    map[string]*Node
 	disks    map[string]*disk // by node; disks survive crashes of their node
 	files    map[string]int   // by model or adapter: how many times other files were deployed
+	models   []model
+	steps    stepFaults
+	clientOf map[*natskv.Client]string // node, or the operator
+	changed  uint64                    // what the planners had changed when the cluster was last checked for rest
 
 	adapterFiles map[string]*adapterFiles // by node
 	calls        []*Call
@@ -121,8 +142,10 @@ func Run(o Options) Result {
 	w.trace.log = o.Trace
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), server: natskv.NewServer(time.Now),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
-		disks: make(map[string]*disk), files: make(map[string]int),
+		disks: make(map[string]*disk), files: make(map[string]int), models: modelsOf(o.Crowd),
+		clientOf:     make(map[*natskv.Client]string),
 		adapterFiles: make(map[string]*adapterFiles)}
+	c.requests.models = c.models
 	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
 	c.checks = newChecks(o.Calm)
@@ -142,10 +165,13 @@ func Run(o Options) Result {
 	keepReached()
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
+	c.clientOf[c.operator.client] = operatorName
+	c.checks.plans.restored = slices.ContainsFunc(c.result.Faults, restores)
+	c.server.OnWrite(func(w natskv.Write) { c.checks.wrote(c.clientOf[w.Client], w) })
 	for _, name := range c.names {
 		c.start(name)
 	}
-	for _, m := range models {
+	for _, m := range c.models {
 		c.operator.Put(m.name, c.spec(m))
 	}
 	c.registerAdapters()
@@ -155,6 +181,7 @@ func Run(o Options) Result {
 	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
 	c.endFaults()
 	faultless := time.Now()
+	c.checks.countTurns()
 	w.Run(settle, c.allEnded)
 	if !c.allEnded() && c.activateForGood() {
 		w.Run(settle, c.allEnded)
@@ -163,6 +190,7 @@ func Run(o Options) Result {
 	c.checkRest()
 	c.checkLivelock()
 	c.checkElastic()
+	c.checks.checkTurns()
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
@@ -202,9 +230,12 @@ func lastEnd(faults []Fault) (end time.Duration) {
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
 	replicas, sequences, pages := m.replicas, uint32(maxSequences), proto.Uint32(adapterPages)
-	least, most := replicas, replicas
+	least, most, idle := replicas, replicas, proto.Uint32(300)
+	if m.sleeps {
+		least, most, idle = 0, 1, &m.idle
+	}
 	if c.Elastic {
-		least, most = 1, maxElastic
+		least, most = min(1, replicas), max(1, min(replicas*maxElastic, maxElastic))
 	}
 	if c.LateAdapters {
 		pages = nil
@@ -218,13 +249,13 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(least), MaxReplicas: proto.Uint32(most),
-		AdapterPages: pages,
-		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+		AdapterPages: pages, IdleAfter: idle,
+		MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
 // path returns the current path of a model. Each path stands for different files.
 func (c *cluster) path(name string) string {
-	return modelPath(slices.IndexFunc(models, func(m model) bool { return m.name == name }), c.files[name])
+	return modelPath(slices.IndexFunc(c.models, func(m model) bool { return m.name == name }), c.files[name])
 }
 
 func (c *cluster) start(name string) {
@@ -246,12 +277,13 @@ func (c *cluster) start(name string) {
 	if c.Sources {
 		devices = 2
 	}
-	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: devices, sources: c.Sources,
+	n := StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: devices, sources: c.Sources,
 		DeviceBytes: cmp.Or(c.DeviceBytes, deviceBytes), DRAMBytes: dramBytes,
 		Log: c.checks.logger(name, c.Log), checks: c.checks,
 		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], tier: tier,
 		hostCache:    int64(1+c.Seed%2) * weightBytes, // full with the images of one model, or of two
-		adapterFiles: c.adapterFiles[name]})
+		adapterFiles: c.adapterFiles[name], planStep: c.planStep})
+	c.nodes[name], c.clientOf[n.client] = n, name
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -280,7 +312,7 @@ func (c *cluster) schedule(load time.Duration) {
 			prompt, tokens = c.longPrompt(), 150
 		}
 		prompts = append(prompts, prompt)
-		m := models[c.rng.IntN(len(models))].name
+		m := c.models[c.rng.IntN(len(c.models))].name
 		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(tokens))
 		call.setDeadline(c.rng, at)
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]

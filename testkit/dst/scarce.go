@@ -62,7 +62,7 @@ func losesDevice(f Fault) bool {
 func takesAway(f Fault) bool {
 	switch f.Kind {
 	case CrashNode, StopNode, Isolate, Cut, Pause, Outage, SlowStore, StallStore, FailAllocs, HangLoad, FailLoads,
-		StickStep:
+		HangStep, StickStep: // no other replica of the model starts for a while where one has hung or failed
 		return true
 	}
 	return losesDevice(f)

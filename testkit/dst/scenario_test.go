@@ -13,8 +13,9 @@ var (
 )
 
 // scenario runs a cluster with the options for each of the seeds, and checks the properties.
-func scenario(t *testing.T, o dst.Options, seeds ...uint64) {
+func scenario(t *testing.T, o dst.Options, seeds ...uint64) dst.Seen {
 	t.Helper()
+	seen := make(dst.Seen)
 	o.Nodes = 3
 	if o.Calls == 0 {
 		o.Calls = 40
@@ -36,8 +37,9 @@ func scenario(t *testing.T, o dst.Options, seeds ...uint64) {
 		r := run(t, o)
 		o.Log, o.Trace = nil, nil
 		t.Logf("%s seed %d trace %s", t.Name(), o.Seed, r.Trace)
-		if len(r.Failures) > 0 {
+		if seen.Add(r.Seen); len(r.Failures) > 0 {
 			report(t, o, r)
 		}
 	}
+	return seen
 }

@@ -32,7 +32,7 @@ func (s Seen) String() string {
 // survey counts what has happened in the run.
 func (c *cluster) survey() {
 	seen := make(Seen)
-	for _, m := range models {
+	for _, m := range c.models {
 		for _, r := range c.replicas(m.name) {
 			s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{})
 			if !ok {
@@ -63,5 +63,6 @@ func (c *cluster) survey() {
 			}
 		}
 	}
+	seen.Add(c.checks.plans.counts)
 	c.result.Seen = seen
 }

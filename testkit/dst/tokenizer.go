@@ -16,7 +16,7 @@ const tokenizerFolder = "../../models/kjv-2m"
 // modelPath returns a path of tokenizerFolder that no other model, and no earlier files of this
 // model, have. Each path stands for different weights.
 func modelPath(model, files int) string {
-	return strings.Replace(tokenizerFolder, "kjv", strings.Repeat("./", model+files*len(models))+"kjv", 1)
+	return strings.Replace(tokenizerFolder, "kjv", strings.Repeat("./", model+files*(len(models)+maxCrowd))+"kjv", 1)
 }
 
 // textOf is the tokenizer of all models.

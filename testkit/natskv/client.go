@@ -333,7 +333,16 @@ func (c *Client) Last(ctx context.Context, name, key string) (*jetstream.RawStre
 // Write implements bucket.Client.
 func (c *Client) Write(ctx context.Context, name, key string, v bucket.Value, over uint64) (uint64, error) {
 	return ask(ctx, c, true, func() (uint64, error) {
-		return c.server.write(bucket.Stream(name), bucket.Subject(name, key), v.Header, slices.Clone(v.Data), over)
+		before, _ := c.server.lastMsg(bucket.Stream(name), bucket.Subject(name, key))
+		revision, err := c.server.write(bucket.Stream(name), bucket.Subject(name, key), v.Header, slices.Clone(v.Data), over)
+		if written := c.server.written; err == nil && written != nil {
+			w := Write{Client: c, Bucket: name, Key: key, After: v.Data}
+			if before != nil {
+				w.Before = before.Data
+			}
+			written(w)
+		}
+		return revision, err
 	})
 }
 

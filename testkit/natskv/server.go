@@ -31,6 +31,21 @@ type Server struct {
 	streams map[string]*stream
 	clients []*Client
 	stalled bool
+	written func(Write) // may be nil
+}
+
+// Write is a write of a value, or a deletion, which has no data.
+type Write struct {
+	Client        *Client
+	Bucket, Key   string
+	Before, After []byte
+}
+
+// OnWrite calls f after each write, before its client has the answer. f must not use the server.
+func (s *Server) OnWrite(f func(Write)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = f
 }
 
 // stream is the stream behind a bucket. It keeps the last message of each subject.

@@ -41,9 +41,6 @@ type Config struct {
 	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
-	// Planned says that a deployment without assignments waits for the planner. Otherwise it chooses the
-	// number of its replicas and their GPUs itself.
-	Planned bool
 }
 
 // Props returns the props of a deployment.
@@ -61,10 +58,7 @@ func Props(cfg Config) *actor.Props {
 	})
 }
 
-const (
-	tickInterval    = time.Second
-	gpuReplyTimeout = 500 * time.Millisecond // for GpuStatus from all GPUs
-)
+const tickInterval = time.Second
 
 // deployment is the actor. Its machine decides what it does.
 type deployment struct {
@@ -83,16 +77,10 @@ type deployment struct {
 	wake      wake                                 // the last one; zero: none, or a replica has served since
 }
 
-// tick, placementTimeout, surveyTimeout and preemptTimer are messages to self. removed is a message to the group.
+// tick and preemptTimer are messages to self. removed is a message to the group.
 type (
-	tick             struct{ incarnation uint64 }
-	placementTimeout struct {
-		incarnation uint64
-		replica     string
-		number      uint64
-	}
-	surveyTimeout struct{ incarnation uint64 }
-	preemptTimer  struct {
+	tick         struct{ incarnation uint64 }
+	preemptTimer struct {
 		incarnation uint64
 		replica     string
 	}
@@ -121,11 +109,10 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *inspected:
 		d.onInspected(ctx, msg)
 	case *messages.GpuStatus:
-		d.handle(ctx, core.GPUReport{GPU: gpuOf(msg)})
-	case *placementTimeout:
-		d.onPlacementTimeout(ctx, msg)
-	case *surveyTimeout:
-		d.onSurveyTimeout(ctx, msg)
+		d.handle(ctx, core.GPUReport{
+			At:          core.Location{Node: msg.GetNode(), GPU: msg.GetName()},
+			Quarantined: msg.GetState() == messages.GpuState_GPU_STATE_QUARANTINED,
+		})
 	case *preemptTimer:
 		d.onPreemptTimer(ctx, msg)
 	case *messages.StartReplicaResult:
@@ -198,7 +185,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	d.noteWake(ctx, msg.GetSpec(), d.revision)
 	d.spec, d.revision = msg.GetSpec(), msg.GetRevision()
-	d.handle(ctx, core.Apply{Spec: specOf(d.spec, d.Planned), Stored: d.revision, Need: d.model.need(d.spec)})
+	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Stored: d.revision, Need: d.model.need(d.spec)})
 }
 
 func (d *deployment) onRemove(ctx actor.Context) {
@@ -216,20 +203,8 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 	d.handle(ctx, core.Members{Members: membersOf(msg), Departed: departedOf(msg)})
 }
 
-func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
-	if msg.incarnation == d.incarnation {
-		d.handle(ctx, core.PlaceTimeout{Replica: msg.replica, Number: msg.number})
-	}
-}
-
 func (d *deployment) onPreemptTimer(ctx actor.Context, msg *preemptTimer) {
 	if msg.incarnation == d.incarnation {
 		d.handle(ctx, core.PreemptTimer{Replica: msg.replica})
-	}
-}
-
-func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
-	if msg.incarnation == d.incarnation {
-		d.handle(ctx, core.SurveyTimeout{})
 	}
 }

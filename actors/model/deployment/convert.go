@@ -11,9 +11,7 @@ import (
 	"troupe/core/backend"
 	core "troupe/core/deployment"
 	"troupe/core/hbm"
-	"troupe/core/loadsource"
 	"troupe/core/schedule"
-	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -46,11 +44,10 @@ func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
 	return all
 }
 
-// specOf converts a stored deployment. waits says that one without assignments waits for the planner.
-func specOf(s *messages.DeploymentSpec, waits bool) core.Spec {
-	planning, assigned := planOf(s, waits)
+// specOf converts a stored deployment.
+func specOf(s *messages.DeploymentSpec) core.Spec {
 	return core.Spec{
-		Planning: planning, Assigned: assigned, Withdrawn: s.GetAssignments().GetWithdrawn(),
+		Planned: s.GetAssignments() != nil, Assigned: assignedOf(s), Withdrawn: s.GetAssignments().GetWithdrawn(),
 		Settings: core.Settings{
 			Engine: engineOf(s.GetEngine()),
 			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
@@ -159,95 +156,6 @@ func reportOf(s *messages.ReplicaStatus) core.Report {
 		r.Fault = core.Fault{Detail: f.GetDetail(), Corrupt: f.GetCorrupt()}
 	}
 	return r
-}
-
-// sources are the places where a node has weights.
-var sources = map[string]schedule.Where{
-	string(loadsource.Folder): schedule.InFolder, string(loadsource.DiskImage): schedule.InDiskImage,
-	residency.FromHostCache: schedule.InHostCache,
-}
-
-func gpuOf(s *messages.GpuStatus) core.GPU {
-	b := s.GetBudget()
-	g := core.GPU{
-		At: core.Location{Node: s.GetNode(), GPU: s.GetName()}, Residents: b.GetReplicas(),
-		Engine:      backend.Kind(s.GetEngine()),
-		Quarantined: s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED,
-		Memory: hbm.Budget{
-			Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
-			Min: int64(b.GetKvMinBytes()), Replicas: len(b.GetReplicas()),
-		},
-		Leases: make(map[string]hbm.Need), Near: sources[s.GetWeightsSource()],
-	}
-	addWeights(&g, s.GetWeights())
-	g.Holders = holdersOf(s)
-	for _, l := range s.GetLeases() {
-		if l.GetKind() == "weights" {
-			continue
-		}
-		need, bytes := g.Leases[l.GetOwner()], int64(l.GetPages())*hbm.PageBytes
-		if l.GetKind() == "kv" {
-			need.Min, need.MinAlone, need.Max = bytes, bytes, bytes
-		} else {
-			need.Fixed += bytes
-		}
-		g.Leases[l.GetOwner()] = need
-	}
-	return g
-}
-
-// addWeights adds the weights on a device, and counts them for each replica that uses them.
-func addWeights(g *core.GPU, all []*messages.GpuWeights) {
-	g.Weights = make(map[string]core.Weights)
-	for _, w := range all {
-		bytes := int64(hbm.PagesOf(int64(w.GetBytes()))) * hbm.PageBytes
-		if digest := w.GetRevisionDigest(); digest != "" {
-			g.Weights[digest] = core.Weights{Bytes: bytes, Used: len(w.GetUsers()) > 0}
-		}
-		for _, user := range w.GetUsers() {
-			need := g.Leases[user]
-			need.Fixed += bytes
-			g.Leases[user] = need
-		}
-	}
-}
-
-// holdersOf returns the models with replicas on a device, and what they count in its budget. Weights
-// belong to a model if no other one uses them.
-func holdersOf(s *messages.GpuStatus) (all []schedule.Holder) {
-	index := make(map[string]int)
-	for _, r := range s.GetBudget().GetShares() {
-		model := modelOf(r.GetReplica())
-		i, known := index[model]
-		if !known {
-			i = len(all)
-			index[model] = i
-			all = append(all, schedule.Holder{Model: model})
-		}
-		all[i].Replicas = append(all[i].Replicas, r.GetReplica())
-		all[i].Need.Fixed += int64(r.GetFixed())
-		all[i].Need.Min += int64(r.GetKvMinBytes())
-	}
-	for _, w := range s.GetWeights() {
-		users := make(map[string]bool)
-		for _, user := range w.GetUsers() {
-			users[modelOf(user)] = true
-		}
-		for model := range users {
-			if i, known := index[model]; known && len(users) == 1 {
-				all[i].Need.Fixed += int64(hbm.PagesOf(int64(w.GetBytes()))) * hbm.PageBytes
-			}
-		}
-	}
-	return all
-}
-
-// modelOf returns the deployment of a replica, whose name is that of the deployment and a number.
-func modelOf(replica string) string {
-	if i := strings.LastIndexByte(replica, '-'); i >= 0 {
-		return replica[:i]
-	}
-	return replica
 }
 
 func failureOf(r *messages.Refused) *core.Failure {

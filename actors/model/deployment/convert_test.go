@@ -52,7 +52,7 @@ func TestReplicaSpecPassesThrough(t *testing.T) {
 		MaxWaiting: proto.Uint32(3), StepTokens: proto.Uint32(4),
 		Priority:     messages.Priority_PRIORITY_BATCH.Enum(),
 		AdapterPages: proto.Uint32(5), RevisionDigest: "d", Deploy: 6,
-	}, false)
+	})
 	want := core.ReplicaSpec{
 		Settings: spec.Settings, Name: "m-0", Model: "m", At: core.Location{Node: "a", GPU: "gpu-0"},
 		Revision: spec.Revision,

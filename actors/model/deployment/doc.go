@@ -13,9 +13,7 @@
 // core/deployment decides: it defines the phases of a replica and the commands of each phase. The
 // actor turns messages into its events, and its effects into messages, jobs and timers. It starts the
 // replicas that the planner has assigned, stops the others, and reports the progress of each and the memory
-// that one needs. A deployment without assignments keeps the requested number of replicas serving by
-// itself. When nothing else is left to do, it moves a replica that is better placed elsewhere, for example
-// to a node that has come back.
+// that one needs. A deployment without assignments keeps the replicas that are there until it is planned.
 //
 // The command of a phase is repeated every second until it is answered. All commands are idempotent
 // and carry the term; receivers that know a later term refuse them.
@@ -23,8 +21,7 @@
 // State: the DeploymentSpec is desired; Started requests it from the group. The replicas are
 // observed: Started queries the replicas groups of all nodes, and those of nodes that join are
 // queried later. A crash, or a new leadership elsewhere, loses a change in progress, which is then
-// started again, and which assignments failed, which are tried once more. An interrupted move leaves one
-// replica too many, which is removed from the node with the most replicas. Requests do not pass through
+// started again, and which assignments failed, which are tried once more. Requests do not pass through
 // this actor: routers know the replicas and continue without a leader.
 //
 // # Group

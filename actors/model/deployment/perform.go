@@ -22,15 +22,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 				RequestId: d.Name, Model: d.Name, Term: d.Term, Deployment: selfRef(ctx),
 			})
 		case core.AskGPU:
-			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.At)
-		case core.Place:
-			d.askGPUs(ctx, &messages.GetGpu{
-				RequestId: e.Replica, Path: d.spec.GetPath(), RevisionDigest: d.spec.GetRevisionDigest(),
-			}, e.GPUs...)
-			supervise.After(ctx, gpuReplyTimeout, &placementTimeout{d.incarnation, e.Replica, e.Number})
-		case core.SurveyGPUs:
-			d.askGPUs(ctx, &messages.GetGpu{RequestId: d.Name}, e.GPUs...)
-			supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
+			ctx.Request(d.GPU(d.members[e.At.Node], e.At.GPU), &messages.GetGpu{RequestId: d.Name})
 		case core.Inspect:
 			d.inspect(ctx, e.Engine, e.Path)
 		case core.StartReplica:
@@ -91,12 +83,6 @@ var fates = map[residency.Fate]messages.WeightsFate{
 	residency.ParkOrKeep: messages.WeightsFate_WEIGHTS_FATE_PARK_OR_KEEP,
 }
 
-func (d *deployment) askGPUs(ctx actor.Context, ask *messages.GetGpu, gpus ...core.Location) {
-	for _, at := range gpus {
-		ctx.Request(d.GPU(d.members[at.Node], at.GPU), ask)
-	}
-}
-
 // notice logs and publishes what happened to the deployment.
 func (d *deployment) notice(effect core.Effect) {
 	log := d.Log.With().Str("model", d.Name).Logger()
@@ -104,9 +90,6 @@ func (d *deployment) notice(effect core.Effect) {
 	case core.Placed:
 		d.Log.Info().Str("replica", e.Replica).Str("gpu", e.At.String()).Str("why", e.Why).Msg("replica placed")
 		d.Publish("replica.placed", e.Replica, e.Why)
-	case core.Moving:
-		d.Log.Info().Str("replica", e.Replica).Str("why", e.Why).Msg("replica moving")
-		d.Publish("replica.moving", e.Replica, e.Why)
 	case core.Retiring:
 		d.Log.Info().Str("replica", e.Replica).Str("why", e.Why).Msg("replica draining")
 		d.Publish("replica.draining", e.Replica, e.Why)

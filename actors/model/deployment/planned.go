@@ -12,21 +12,15 @@ import (
 	"troupe/messages"
 )
 
-// planOf returns the assignments of a stored deployment. Without any, it waits for the planner if it is to.
-func planOf(s *messages.DeploymentSpec, waits bool) (core.Planning, map[string]core.Assignment) {
-	if s.GetAssignments() == nil {
-		if waits {
-			return core.Unplanned, nil
-		}
-		return core.ByItself, nil
-	}
+// assignedOf returns the assignments of a stored deployment, by replica.
+func assignedOf(s *messages.DeploymentSpec) map[string]core.Assignment {
 	all := make(map[string]core.Assignment)
 	for _, a := range s.GetAssignments().GetReplicas() {
 		all[a.GetReplica()] = core.Assignment{
 			Node: a.GetNode(), GPUs: a.GetGpus(), Why: a.GetWhy(), After: a.GetAfter(), At: a.GetAt().AsTime(),
 		}
 	}
-	return core.Planned, all
+	return all
 }
 
 var progresses = map[core.Progress]messages.AssignmentProgress{
@@ -40,6 +34,7 @@ func assignmentStatus(p core.ReplicaProgress) *messages.AssignmentStatus {
 	s := &messages.AssignmentStatus{
 		Replica: p.Replica, Node: p.Node, Gpus: p.GPUs, Progress: progresses[p.Progress],
 		Since: timestamppb.New(p.Since), Failure: p.Failure, Outdated: p.Outdated,
+		Quarantined: p.Quarantined,
 	}
 	if !p.At.IsZero() {
 		s.At = timestamppb.New(p.At)

@@ -9,48 +9,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/messages"
 )
 
-// plannedStage is a stage whose deployment waits for the planner.
-type plannedStage struct {
-	*stage
-	revision uint64
-}
-
-func playPlanned(t *testing.T, hosts ...string) *plannedStage {
-	s := &plannedStage{stage: play(t, hosts...)}
-	s.planned = true
-	s.start(1)
-	return s
-}
-
-// plan stores a number of replicas, and assignments of the form replica@node/gpu+gpu; nil: none yet. Replicas that
-// were not assigned may be withdrawn.
-func (s *plannedStage) plan(replicas uint32, assigned []string, withdrawn ...string) {
-	s.revision++
-	spec := &messages.DeploymentSpec{
-		Name: "m", Path: "p", BlockTokens: new(uint32(16)), Replicas: new(replicas), MinReplicas: new(uint32(0)),
-		MaxReplicas: new(uint32(4)),
-	}
-	if assigned != nil {
-		spec.Assignments = &messages.Assignments{Withdrawn: withdrawn}
-	}
-	for _, a := range assigned {
-		name, at, _ := strings.Cut(a, "@")
-		node, gpus, _ := strings.Cut(at, "/")
-		spec.Assignments.Replicas = append(spec.Assignments.Replicas, &messages.Assignment{
-			Replica: name, Node: node, Gpus: strings.Split(gpus, "+"), At: timestamppb.New(time.Unix(1000, 0)),
-		})
-	}
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: spec, Revision: s.revision})
-	s.pass(10 * time.Second)
-}
-
 // expectAssigned checks the progress that the deployment reports of its replicas.
-func (s *plannedStage) expectAssigned(want ...string) {
+func (s *stage) expectAssigned(want ...string) {
 	s.t.Helper()
 	var got []string
 	for _, a := range s.lastStatus().GetAssigned() {
@@ -73,7 +37,8 @@ func (s *plannedStage) expectAssigned(want ...string) {
 // not, and reports both.
 func TestFollowsAssignments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playPlanned(t, "a", "b")
+		s := play(t, "a", "b")
+		s.start(1)
 		s.plan(2, nil)
 		s.expectReplicas("a")
 		s.expectReplicas("b")
@@ -103,7 +68,8 @@ func TestFollowsAssignments(t *testing.T) {
 // and not tried again.
 func TestReportsFailedAssignments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playPlanned(t, "a")
+		s := play(t, "a")
+		s.start(1)
 		s.hosts["a"].failsToLoad = true
 		s.plan(2, []string{"m-0@a/gpu-0", "m-1@a/gpu-0+gpu-1"})
 		s.expectAssigned("m-0@a/gpu-0 ASSIGNED: replica m-0 failed to load 1000",
@@ -121,9 +87,9 @@ func TestReportsFailedAssignments(t *testing.T) {
 // TestPlacementRefused checks that a deployment has the planner's reason for missing replicas as its failure.
 func TestPlacementRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playPlanned(t, "a")
+		s := play(t, "a")
+		s.start(1)
 		s.plan(1, []string{})
-		s.pass(30 * time.Second) // in which a device of a new node might have room
 		refuse := func(revision uint64, missing uint32) *messages.DeploymentStatus {
 			s.router.Send(s.pid, &messages.PlacementRefused{Name: "m", Revision: revision, Missing: missing,
 				Refused: &messages.Refused{
@@ -151,8 +117,10 @@ func TestPlacementRefused(t *testing.T) {
 // wake by the planner is reported, with its time.
 func TestPlannerWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := playPlanned(t, "a")
-		s.scale = func() error { t.Error("it stores a number of replicas"); return nil }
+		s := play(t, "a")
+		s.start(1)
+		s.sleeps = true
+		s.scale = func() error { t.Error("it stores a level"); return nil }
 		s.plan(0, []string{})
 		s.router.Send(s.pid, &messages.WakeModel{Name: "m", Node: "a", Waiting: 3, Wakes: 2, Revision: s.revision,
 			Oldest: durationpb.New(7 * time.Second)})
@@ -179,16 +147,15 @@ func TestPlannerWakes(t *testing.T) {
 // the planner has adopted them.
 func TestKeepsReplicasUntilPlanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &plannedStage{stage: play(t, "a", "b"), revision: 1}
+		s := play(t, "a", "b")
 		s.start(1)
 		s.apply(2)
 		s.expectReplicas("a", "m-0")
 		s.expectReplicas("b", "m-1")
-		s.expectAssigned("m-0@a/gpu-0 UP", "m-1@b/gpu-0 UP")
 		if need := s.lastStatus().GetNeed(); need.GetWeights() != needed {
 			t.Errorf("need is %v", need)
 		}
-		s.planned = true
+		s.sys.Root.Stop(s.pid)
 		s.start(2)
 		s.plan(1, nil)
 		s.pass(time.Minute)

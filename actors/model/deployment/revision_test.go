@@ -15,17 +15,15 @@ import (
 // storedStage is a stage with the stored spec of its deployment.
 type storedStage struct {
 	*stage
-	spec     *messages.DeploymentSpec
-	revision uint64
-	fail     error // result of storing digests
-	records  int
+	spec    *messages.DeploymentSpec
+	fail    error // result of storing digests
+	records int
 }
 
-// playStored starts a deployment whose spec is stored.
-func playStored(s *stage, replicas uint32) *storedStage {
-	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas),
-		BlockTokens: new(uint32(16)),
-		Deploy:      1}}
+// playStored starts a deployment whose spec is stored, with assignments.
+func playStored(s *stage, assigned ...string) *storedStage {
+	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", BlockTokens: new(uint32(16)),
+		Replicas: new(uint32(len(assigned))), Deploy: 1, Assignments: assignments(assigned, 1000)}}
 	s.record = func(deploy uint64, weights, revision string) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -76,8 +74,7 @@ func TestFirstReplicaSetsRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
 		s.hosts["a"].files, s.hosts["b"].files = "one", "two"
-		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one replica each
-		x := playStored(s, 2)
+		x := playStored(s, "m-0@a/gpu-0", "m-1@b/gpu-0")
 		x.change(func(*messages.DeploymentSpec) {})
 		winner, loser := s.hosts["a"], s.hosts["b"]
 		if x.spec.GetRevisionDigest() == "two" {
@@ -99,34 +96,44 @@ func TestFirstReplicaSetsRevision(t *testing.T) {
 			}
 		}
 		loser.with(func(h *host) { h.files = winner.files })
-		s.pass(time.Minute)
+		x.change(func(d *messages.DeploymentSpec) {
+			d.Assignments = assignments([]string{"m-0@a/gpu-0", "m-1@b/gpu-0"}, 1001)
+		})
 		if d := s.lastStatus(); d.GetState() != ready || winner.serving() != 1 || loser.serving() != 1 {
 			t.Errorf("%v", d)
 		}
 	})
 }
 
-// TestDeployReplacesChangedFilesOnly checks that after a models.deploy the old replicas serve until
-// the new ones do. If the files turn out to be equal, no replica is replaced.
-func TestDeployReplacesChangedFilesOnly(t *testing.T) {
+// TestDeployOutdatesReplicasWithOtherFiles checks that after a models.deploy the old replicas are reported as
+// outdated until the first new one has loaded its files. If the files turn out to be equal, they no longer are.
+func TestDeployOutdatesReplicasWithOtherFiles(t *testing.T) {
 	for name, files := range map[string]string{"other files": "two", "the same files": "one"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(t, "a")
 				a := s.hosts["a"]
 				a.files = "one"
-				x := playStored(s, 2)
+				x := playStored(s, "m-0@a/gpu-0", "m-1@a/gpu-0")
 				x.change(func(*messages.DeploymentSpec) {})
 				s.expectReplicas("a", "m-0", "m-1")
 				a.with(func(h *host) { h.files, h.confirmed = files, map[string]bool{"m-0": true, "m-1": true} })
 				x.change(func(d *messages.DeploymentSpec) { d.Deploy, d.WeightsDigest, d.RevisionDigest = 2, "", "" })
-				s.pass(time.Minute)
-				if x.spec.GetRevisionDigest() != files || s.lastStatus().GetState() != ready || len(a.replicas) != 2 {
+				expect := func(outdated bool) {
+					t.Helper()
+					if d := s.lastStatus(); d.GetState() != ready || d.GetAssigned()[0].GetOutdated() != outdated ||
+						d.GetAssigned()[1].GetOutdated() != outdated {
+						t.Errorf("%v", d)
+					}
+				}
+				expect(true)
+				x.change(func(d *messages.DeploymentSpec) {
+					d.Assignments = assignments([]string{"m-0@a/gpu-0", "m-1@a/gpu-0", "m-2@a/gpu-0"}, 1000)
+				})
+				if x.spec.GetRevisionDigest() != files || len(a.replicas) != 3 {
 					t.Errorf("%v\n%v", x.spec, s.lastStatus())
 				}
-				if kept := a.replicas["m-0"] != nil && a.replicas["m-1"] != nil; kept != (files == "one") {
-					t.Errorf("%q: the old replicas were kept: %v", a.stopped, kept)
-				}
+				expect(files != "one")
 			})
 		})
 	}
@@ -138,7 +145,7 @@ func TestRecordIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
 		s.hosts["a"].files = "one"
-		x := playStored(s, 1)
+		x := playStored(s, "m-0@a/gpu-0")
 		x.fail = errors.New("no store")
 		x.change(func(*messages.DeploymentSpec) {})
 		if s.hosts["a"].serving() != 0 || x.records < 2 {

@@ -3,7 +3,9 @@ package deployment_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,11 +14,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/supervise"
 	"troupe/core/backend"
-	"troupe/core/hbm"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/testkit"
@@ -31,12 +33,9 @@ type host struct {
 	replicas    map[string]*testkit.Peer // by name
 	specs       map[string]*messages.ReplicaSpec
 	term        uint64 // the highest received
-	memory      uint64
-	others      uint64 // bytes used by other models
 	stopped     []string
 	starts      int
 	crashing    bool            // its replicas exit right after they start
-	crashFirst  int             // the first crashFirst starts exit likewise
 	failsToLoad bool            // its replicas fail to load
 	files       string          // the revision that its replicas find; empty: they report none
 	confirmed   map[string]bool // replicas that received ConfirmRevision
@@ -44,19 +43,21 @@ type host struct {
 
 // stage is one deployment in a cluster of played hosts.
 type stage struct {
-	t       *testing.T
-	sys     *actor.ActorSystem
-	hosts   map[string]*host
-	router  *testkit.Peer
-	mu      sync.Mutex
-	members *messages.MembersChanged
-	inspect error
-	record  func(deploy uint64, weights, revision string) error // nil: succeeds
-	scale   func() error
-	woken   int             // wakes reported
-	awake   []time.Duration // times reported from a wake to the first replica that serves
-	planned bool            // the deployment waits for the planner
-	pid     *actor.PID
+	t        *testing.T
+	sys      *actor.ActorSystem
+	hosts    map[string]*host
+	router   *testkit.Peer
+	mu       sync.Mutex
+	members  *messages.MembersChanged
+	inspect  error
+	record   func(deploy uint64, weights, revision string) error // nil: succeeds
+	scale    func() error
+	woken    int             // wakes reported
+	awake    []time.Duration // times reported from a wake to the first replica that serves
+	revision uint64          // of the stored spec
+	sleeps   bool            // its minimum is 0
+	level    messages.Level  // that is stored
+	pid      *actor.PID
 }
 
 const needed = 8 << 20 // bytes per replica
@@ -73,26 +74,13 @@ func play(t *testing.T, hosts ...string) *stage {
 func (s *stage) host(name string) *host {
 	h := &host{
 		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
-		confirmed: make(map[string]bool), memory: 100 << 20,
+		confirmed: make(map[string]bool),
 	}
 	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message {
 		return h.answer(s, m)
 	})
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		s := &messages.GpuStatus{Node: name, Name: "gpu-0", MemoryBytes: h.memory, Budget: &messages.MemoryBudget{
-			Fixed: h.others + uint64(len(h.replicas))*needed,
-		}, Weights: []*messages.GpuWeights{
-			{Owner: "weights-1", RevisionDigest: "unused", Bytes: 3 << 20},
-			{Owner: "weights-2", RevisionDigest: "used", Bytes: 5 << 20, Users: []string{"x-0"}},
-		}}
-		for owner := range h.replicas {
-			s.Budget.Replicas = append(s.Budget.Replicas, owner)
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "workspace", Bytes: needed,
-				Pages: needed / hbm.PageBytes})
-		}
-		return s
+		return &messages.GpuStatus{Node: name, Name: "gpu-0"}
 	})
 	s.hosts[name] = h
 	s.join(name, name+".1")
@@ -140,7 +128,7 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("term-", term), supervise.Strategy(nil),
 		deployment.Props(deployment.Config{
 			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID,
-			Publish: func(string, string, string) {}, Log: zerolog.Nop(), Planned: s.planned,
+			Publish: func(string, string, string) {}, Log: zerolog.Nop(),
 			Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
 			GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
 			Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
@@ -160,11 +148,46 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 		}), mw...)
 }
 
-// apply sends a spec with this number of replicas.
+// apply stores a number of replicas, and assigns them to the hosts in turn.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
-		Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
+	all, hosts := []string{}, slices.Sorted(maps.Keys(s.hosts))
+	for i := range int(replicas) {
+		all = append(all, fmt.Sprintf("m-%d@%s/gpu-0", i, hosts[i%len(hosts)]))
+	}
+	s.plan(replicas, all)
+}
+
+// plan stores a number of replicas, and assignments of the form replica@node/gpu+gpu; nil: none yet.
+func (s *stage) plan(replicas uint32, assigned []string, withdrawn ...string) {
+	s.revision++
+	spec := &messages.DeploymentSpec{
+		Name: "m", Path: "p", BlockTokens: new(uint32(16)), Replicas: new(replicas), Level: s.level,
+		Assignments: assignments(assigned, 1000),
+	}
+	if assigned != nil {
+		spec.Assignments.Withdrawn = withdrawn
+	}
+	if s.sleeps {
+		spec.MinReplicas, spec.MaxReplicas = new(uint32(0)), new(uint32(4))
+	}
+	s.router.Send(s.pid, &messages.ApplyDeployment{Revision: s.revision, Spec: spec})
 	s.pass(10 * time.Second)
+}
+
+// assignments returns assignments that were made at a time in seconds.
+func assignments(all []string, at int64) *messages.Assignments {
+	if all == nil {
+		return nil
+	}
+	m := &messages.Assignments{}
+	for _, a := range all {
+		name, to, _ := strings.Cut(a, "@")
+		node, gpus, _ := strings.Cut(to, "/")
+		m.Replicas = append(m.Replicas, &messages.Assignment{
+			Replica: name, Node: node, Gpus: strings.Split(gpus, "+"), At: timestamppb.New(time.Unix(at, 0)),
+		})
+	}
+	return m
 }
 
 func (s *stage) pass(d time.Duration) {
@@ -224,7 +247,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 				func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
 		started := h.started(name)
-		if h.crashing || h.starts <= h.crashFirst {
+		if h.crashing {
 			go h.replicas[name].Stop()
 			delete(h.replicas, name)
 		}

@@ -62,6 +62,7 @@ type replica struct {
 	adapters        *actor.PID                       // adapter pool; nil until it is started
 	poolIncarnation uint64                           // 0: the pool is not ready
 	adapterSpecs    map[string]*messages.AdapterSpec // by adapter key; specs of all requested adapters
+	ahead           *messages.PrefetchAdapters       // last command of the planner
 	adapterCounts   *messages.AdapterCounts          // last counts reported by the pool; nil before the first report
 
 	started    uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
@@ -156,6 +157,8 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onAdaptersChanged(ctx, msg)
 	case *messages.ApplyAdapter:
 		r.onApplyAdapter(ctx, msg)
+	case *messages.PrefetchAdapters:
+		r.onPrefetch(ctx, msg)
 	case *messages.ForgetAdapter:
 		r.Perform(ctx, r.machine.Forget(wire.AdapterOf(msg.GetAdapter())))
 

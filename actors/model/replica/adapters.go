@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/model/replica/wire"
@@ -58,4 +60,24 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 		r.addAdapter(spec)
 	}
 	r.Perform(ctx, r.machine.Apply(wire.AdapterOf(spec), spec.GetPinned()))
+}
+
+func (r *replica) onPrefetch(ctx actor.Context, msg *messages.PrefetchAdapters) {
+	r.ahead = msg
+	var all []core.Adapter
+	for _, a := range msg.GetAdapters() {
+		all = append(all, wire.AdapterOf(a.GetAdapter()))
+	}
+	r.Perform(ctx, r.machine.Prefetch(all))
+}
+
+// prefetchOf returns the part of the planner's last command that has some adapters.
+func (r *replica) prefetchOf(keys []string) *messages.PrefetchAdapters {
+	out := &messages.PrefetchAdapters{}
+	for _, a := range r.ahead.GetAdapters() {
+		if slices.Contains(keys, a.GetAdapter().Key()) {
+			out.Adapters = append(out.Adapters, a)
+		}
+	}
+	return out
 }

@@ -145,6 +145,8 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			ctx.Send(r.adapters, &messages.UnpinAdapter{RequestId: e.Name})
 		case core.AdapterRequested:
 			ctx.Send(r.adapters, &messages.AdapterRequested{Adapter: r.adapterSpecs[e.Adapter]})
+		case core.PrefetchAdapters:
+			ctx.Send(r.adapters, r.prefetchOf(e.Keys))
 		case core.ForgetAdapter:
 			ctx.Send(r.adapters, ctx.Message())
 		case core.PinFailed:
