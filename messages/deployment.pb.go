@@ -712,7 +712,8 @@ type Assignments struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Replicas []*Assignment          `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"` // by name
 	Term     uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`        // of the planner that wrote them
-	// Number of replicas of the deployment when they were written. If it has another one, that is an operator's.
+	// Number of replicas of the deployment when they were written, without those that an operator had taken away for a
+	// while. If it has another one, an operator wants that.
 	Wanted uint32 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// Replicas that leave, as far as they are there. The deployment keeps one that is neither assigned nor withdrawn,
 	// such as one on a node that comes back, until the planner decides about it.

@@ -12,6 +12,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/cluster/security"
+	"troupe/core/cost"
 	"troupe/core/hbm"
 	"troupe/core/kv"
 	"troupe/core/replica"
@@ -42,7 +43,9 @@ type Config struct {
 	Devices []host.Config // software GPUs, which are numbered after GPUs
 	// SimulatedDevices are numbered after Devices. One of the other devices must be there too.
 	SimulatedDevices []simulated.Config
-	Tiers            TiersConfig
+	// Profiles are the costs of models on kinds of devices, as troupe calibrate measured them.
+	Profiles []cost.Profile
+	Tiers    TiersConfig
 	// KVReserve is the share of a GPU's memory that is reserved for KV blocks, by the GPU's name
 	// ("gpu-0"). The name "" applies to all GPUs without an entry; default hbm.DefaultKVReserve.
 	KVReserve map[string]float64

@@ -11,12 +11,15 @@ import (
 	"troupe/actors/hostcache"
 	"troupe/cluster/bulk"
 	"troupe/core/backend"
+	"troupe/core/cost"
+	simulateddevice "troupe/cuda/simulated"
 	"troupe/engine"
 	"troupe/engine/llama"
 	"troupe/engine/simulated"
 	"troupe/modelfile/digest"
 	"troupe/node/adapteruse"
 	"troupe/node/auditlog"
+	"troupe/node/costs"
 	"troupe/node/gpus"
 	"troupe/node/httpd"
 	"troupe/node/membership"
@@ -64,6 +67,15 @@ func (l *local) loaderOf(kind backend.Kind) engine.Loader {
 		return simulated.Loader{Roots: l.cfg.Roots, Digests: &l.digests, Clock: l.cfg.Runtime}
 	}
 	return l.loader
+}
+
+// costs returns the costs of steps that this node knows.
+func (l *local) costs() *costs.Costs {
+	loader := simulated.Loader{Roots: l.cfg.Roots}
+	return &costs.Costs{Profiles: l.cfg.Profiles, Simulated: l.cfg.SimulatedDevices,
+		Predict: func(path string, on simulateddevice.Config) (cost.Steps, error) {
+			return loader.Steps(path, on.Profile, on.Group)
+		}}
 }
 
 // advertised returns an address in the form in which other nodes can reach it.

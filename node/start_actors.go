@@ -175,6 +175,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			Leases: leases, Members: p.nodes.Current, Cache: &p.cache, Pause: p.plannerPause.Get,
 			Assign: p.control.deployments.AssignAtRevision, Publish: p.publish, OnPlan: p.plans.Planned,
 			AdapterUses: p.control.adapters.Popular, Adapters: p.catalogue.All,
+			Costs: p.costs().Steps,
 		},
 		Control: control.Config{
 			Conn: p.bus.Conn(), Backend: p.control.Backend, Version: p.cfg.Version, Node: p.cfg.Name,

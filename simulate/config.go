@@ -7,6 +7,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/cost"
 	"troupe/core/deployment"
+	"troupe/core/planner"
 	"troupe/core/schedule"
 )
 
@@ -33,6 +34,10 @@ type Config struct {
 	Record     io.Writer                // receives each decision as a line of JSON; nil: none is recorded
 	Buckets    int                      // of Result.Series, which has up to twice as many; 0: there is none
 	Progress   func(done time.Duration) // called now and then with the simulated time; nil: it is not
+	// Watch is called with each effect of the planner, from the beginning of the simulation on; nil: it is not.
+	Watch func(at time.Duration, e planner.Effect)
+	// Unplaced lets a run begin although replicas have no place.
+	Unplaced bool
 }
 
 // Device is a device of a node.
@@ -64,16 +69,23 @@ type Deployment struct {
 	WakeWait      time.Duration        // how long requests may wait for a device that another model uses
 	Wait          bool                 // requests wait even if no device has room
 	Devices       []string             // where replicas may be, as "node/device"; empty: anywhere
-	Class         batch.Class
-	Priority      schedule.Priority
-	MaxSequences  int
-	MaxWaiting    int
-	StepTokens    int
-	BlockTokens   int
-	KVBlocks      int // 0: as many as fit
-	SLO           SLO
-	Adapters      *Adapters // nil: requests with an adapter are refused
+	// Places are the replicas that are there at the beginning. The planner decides about them from then on.
+	// Empty: it places them.
+	Places       []Place
+	Rate         float64 // requests per second in the minute before the beginning, as the planner knows them
+	Class        batch.Class
+	Priority     schedule.Priority
+	MaxSequences int
+	MaxWaiting   int
+	StepTokens   int
+	BlockTokens  int
+	KVBlocks     int // 0: as many as fit
+	SLO          SLO
+	Adapters     *Adapters // nil: requests with an adapter are refused
 }
+
+// Place is a replica on a device.
+type Place struct{ Replica, Device string }
 
 // SLO has the times within which a request is to be served. A time of 0 is not required.
 type SLO struct {

@@ -34,6 +34,9 @@ func (s *simulation) planned() planner.At { return planner.At{Time: s.key.at, Te
 // performPlanner carries out the effects of the planner.
 func (s *simulation) performPlanner(effects []planner.Effect) {
 	for _, effect := range effects {
+		if s.cfg.Watch != nil && !s.key.at.Before(epoch) {
+			s.cfg.Watch(since(s.key.at), effect)
+		}
 		switch e := effect.(type) {
 		case planner.Observe:
 			s.post(func() {
@@ -109,7 +112,7 @@ func (m *model) assign(w planner.Write) (outcome planner.Outcome, revision uint6
 		m.wakes++
 		m.woken = s.key.at
 	}
-	m.assigned, m.withdrawn, m.intended = w.Replicas, w.Withdrawn, w.To
+	m.assigned, m.withdrawn, m.intended = w.Replicas, w.Withdrawn, w.Intended
 	m.isPlanned = true
 	m.store(w.To+len(m.preemptions), m.level, "planned")
 	return planner.Done, m.stored, ""

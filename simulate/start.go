@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -90,7 +91,12 @@ func start(cfg Config) (*simulation, error) {
 	s.runUntil(key{at: epoch})
 	s.key = key{at: epoch}
 	for _, d := range cfg.Deployments {
-		if err := s.models[d.Name].checkPlaced(); err != nil {
+		m := s.models[d.Name]
+		m.begin()
+		if cfg.Unplaced {
+			continue
+		}
+		if err := m.checkPlaced(); err != nil {
 			return nil, err
 		}
 	}
@@ -110,6 +116,7 @@ func (s *simulation) addModels() error {
 		m := &model{Deployment: d, sim: s, root: kv.Root(d.Name, "", nil), machine: deployment.New(d.Name, routerNode),
 			stored: 1, wanted: d.Replicas, level: d.Level, stopping: make(map[string]stopping), life: newLife()}
 		m.window, m.permitted = demand.NewWindow(now), m.allowed()
+		m.place()
 		s.models[d.Name] = m
 		names = append(names, d.Name)
 		stored = append(stored, m.storedForRouter())
@@ -127,6 +134,26 @@ func (s *simulation) addModels() error {
 		s.deliver()
 	}
 	return nil
+}
+
+// place assigns the replicas that are there at the beginning. Until then they are held.
+func (m *model) place() {
+	for _, p := range m.Places {
+		m.assigned = append(m.assigned, planner.Assignment{Replica: p.Replica, Devices: []string{p.Device},
+			Why: "it was there before", At: m.sim.key.at})
+	}
+	if len(m.Places) > 0 {
+		m.isPlanned, m.byHand, m.intended = true, true, m.Replicas
+	}
+}
+
+// begin ends what holds only before the beginning, and counts the requests of that time.
+func (m *model) begin() {
+	m.byHand = m.byHand && len(m.Places) == 0
+	n := int(math.Round(m.Rate * settling.Seconds()))
+	for i := range n {
+		m.window.Arrived(epoch.Add(-settling * time.Duration(n-i) / time.Duration(n)))
+	}
 }
 
 // checkDevices returns an error if the deployment names a device that does not exist, or one on which the times of
@@ -169,7 +196,7 @@ func (cfg Config) Check() error {
 	case len(cfg.Deployments) == 0:
 		return errors.New("there are no deployments")
 	}
-	cfg.Record, cfg.Progress = nil, nil
+	cfg.Record, cfg.Progress, cfg.Watch = nil, nil, nil
 	_, err := start(cfg)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/cost"
 	core "troupe/core/planner"
 	"troupe/core/schedule"
 	"troupe/messages"
@@ -43,7 +44,10 @@ type Config struct {
 	Options schedule.Options
 	// Adapters are fetched ahead by replicas; without them, replicas load them with the first request.
 	Adapters Adapters
-	Log      zerolog.Logger
+	// Costs returns the costs of a deployment's steps on a kind of device, if they are known; weights are its
+	// bytes. It may block. nil: they are unknown.
+	Costs func(device string, d *messages.DeploymentSpec, weights int64) (cost.Steps, bool)
+	Log   zerolog.Logger
 }
 
 // Props returns the props of a planner.
@@ -72,6 +76,7 @@ type planner struct {
 	ticks       uint64                        // number of the next tick
 	next        time.Time                     // of the next tick
 	last        time.Time                     // of the last one
+	kinds       map[string]string             // of devices, by the last survey; it is not changed
 	usesAt      time.Time                     // last report of this node
 	uses        map[string]used               // of adapters, by node
 	pools       map[string]*messages.ActorRef // replicas that take adapters, by the last observation

@@ -136,7 +136,7 @@ func (r refusal) Error() string { return r.GetReason().String() }
 
 // TestAssignmentsSurvive checks that assignments are the same after they were stored and read.
 func TestAssignmentsSurvive(t *testing.T) {
-	w := core.Write{Term: 3, To: 2, Replicas: []core.Assignment{
+	w := core.Write{Term: 3, To: 3, Intended: 2, Replicas: []core.Assignment{
 		{Replica: "m-0", Devices: []string{"a/gpu-0", "a/gpu-1"}, Why: "w", After: []string{"x-1"}, At: now},
 		{Replica: "m-1", Devices: []string{"b/gpu-0"}, Why: "v"}}}
 	spec := &messages.DeploymentSpec{Name: "m", Assignments: assignmentsOf(w)}

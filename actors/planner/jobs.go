@@ -42,6 +42,7 @@ type (
 	viewed struct {
 		incarnation, round uint64
 		view               *messages.ClusterView
+		capacity           map[string]float64 // by deployment; see capacitiesOf
 		err                error
 	}
 	surveyed struct {
@@ -85,11 +86,19 @@ func (p *planner) onAcquired(ctx actor.Context, msg *acquired) {
 // view asks the router.
 func (p *planner) view(ctx actor.Context, e core.Observe) {
 	incarnation, root, router := p.incarnation, ctx.ActorSystem().Root, p.Router
+	kinds, costs := p.kinds, p.Costs
 	supervise.Job(ctx, p.lifetime,
-		func(context.Context) (*messages.ClusterView, error) {
-			return ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
+		func(context.Context) (*viewed, error) {
+			v, err := ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
+			return &viewed{view: v, capacity: capacitiesOf(v, kinds, costs)}, err
 		},
-		func(v *messages.ClusterView, err error) any { return &viewed{incarnation, e.Round, v, err} })
+		func(v *viewed, err error) any {
+			if v == nil {
+				v = &viewed{}
+			}
+			v.incarnation, v.round, v.err = incarnation, e.Round, err
+			return v
+		})
 }
 
 func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
@@ -102,6 +111,9 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 	} else {
 		o = observationOf(p.Stored(), msg.view, p.Members(), supervise.Now(ctx))
 		p.addAdapters(o, msg.view, supervise.Now(ctx))
+		for i := range o.Deployments {
+			o.Deployments[i].Model.Demand.Capacity = msg.capacity[o.Deployments[i].Model.Name]
+		}
 	}
 	p.perform(ctx, p.machine.Viewed(msg.round, o, p.at(ctx)))
 }

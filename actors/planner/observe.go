@@ -181,7 +181,7 @@ func deviceName(node, gpu string) string { return node + "/" + gpu }
 
 // assignmentsOf converts the replicas of a write.
 func assignmentsOf(w core.Write) *messages.Assignments {
-	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.To), Withdrawn: w.Withdrawn}
+	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.Intended), Withdrawn: w.Withdrawn}
 	for _, a := range w.Replicas {
 		out := &messages.Assignment{Replica: a.Replica, Why: a.Why, After: a.After}
 		if !a.At.IsZero() {

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/core/deployment"
 	core "troupe/core/planner"
 	"troupe/core/schedule"
 	"troupe/messages"
@@ -202,7 +201,7 @@ func shortage(s *schedule.Shortage, path string) *messages.MemoryShortage {
 		out.Device = s.Room.Device
 		for _, h := range s.Room.Leave {
 			out.Leave = append(out.Leave, &messages.MemoryHolder{Model: h.Model, Replicas: h.Replicas,
-				Bytes: uint64(h.Bytes()), Command: deployment.ParkCommand(h.Model)})
+				Bytes: uint64(h.Bytes()), Command: h.ParkCommand()})
 		}
 	}
 	return out

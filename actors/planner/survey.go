@@ -61,6 +61,7 @@ func (p *planner) onSurveyed(ctx actor.Context, msg *surveyed) {
 	if msg.err != nil {
 		panic(msg.err)
 	}
+	p.kinds = kindsOf(msg.devices)
 	p.perform(ctx, p.machine.Surveyed(msg.round, msg.devices, p.at(ctx)))
 }
 
@@ -97,6 +98,7 @@ func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCac
 
 // fill sets what a device reports.
 func fill(d *core.Device, g *messages.GpuStatus, names map[string][]string) {
+	d.Kind = g.GetProduct()
 	d.Failed = g.GetQuarantine().GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
 	d.Quarantined = g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
 	if u := g.GetUtilization(); u != nil && u.Utilization != nil {

@@ -142,7 +142,7 @@ func (k *calibrateCommand) complete() error {
 		if err != nil {
 			return err
 		}
-		k.Out = filepath.Join(data, "profiles")
+		k.Out = filepath.Join(data, profilesFolder)
 	}
 	return nil
 }

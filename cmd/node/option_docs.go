@@ -228,6 +228,12 @@ func helpVars() map[string]string {
 		"recordcosts": "Also store these costs, which \"troupe calibrate\" wrote; may be given several times.",
 
 		"reportoutput": "Output: table or json.",
+		"whatiffor":    "With --what-if: virtual time to simulate (default: 10m).",
+		"whatifset": "With --what-if: another value of a field: min_replicas, max_replicas, replicas, priority, " +
+			"slo.ttft, slo.tpot or idle_after. May be repeated.",
+		"whatifdemand": "With --what-if: other demand: chat=2x multiplies it, chat=1.5/s sets the requests per second. " +
+			"May be repeated.",
+		"whatifcosts":  "With --what-if: profile of troupe calibrate, beside those in its default folder. May be repeated.",
 		"planmodel":    "Explain one model instead: its replicas, and which devices could have one more.",
 		"reportfor":    "Sample the cluster for this long, which gives peaks.",
 		"reporttrace":  "Report on the requests of a trace instead of a cluster; needs --models.",

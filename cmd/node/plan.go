@@ -18,6 +18,7 @@ type planCommand struct {
 	Output  string `name:"output" short:"o" enum:"table,json" default:"table" help:"${reportoutput}"`
 	History bool   `name:"history" help:"Show the last plans that changed something."`
 	Number  uint64 `name:"number" placeholder:"N" help:"Show a plan of the history, by its number."`
+	whatIfOptions
 }
 
 func (planCommand) Help() string {
@@ -40,7 +41,14 @@ Examples:
   troupe plan kjv                      why kjv has the replicas that it has, and where it could have more
   troupe plan --history                what changed
   troupe plan --number 12              plan 12 of the history
+  troupe plan --what-if                simulate the next 10 minutes, with the present demand
+  troupe plan --what-if --demand chat=2x --set chat.max_replicas=8 --for 30m
+                                       with twice the requests, and another limit
   troupe plan -o json | jq '.models[] | select(.missing) | {name, unmet}'
+
+--what-if reads the cluster once and simulates it on this machine: nothing is changed. What takes how long is known
+from the profiles that troupe calibrate has measured on such devices; --costs names further ones. The output says
+what was assumed.
 
 To stop the decisions, or to leave one model as it is:
 
@@ -55,11 +63,19 @@ func (p planCommand) Run(c console) error {
 	if p.Model != "" && (p.History || p.Number > 0) || p.History && p.Number > 0 {
 		return &usageError{errors.New("a model, --history and --number exclude each other; use one of them")}
 	}
+	if err := p.check(p.Model != "" || p.History || p.Number > 0); err != nil {
+		return &usageError{err}
+	}
 	conn, err := p.connect("troupe plan")
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if p.WhatIf {
+		return p.simulate(c, p.Output, func(ctx context.Context, endpoint string, request, answer proto.Message) error {
+			return p.request(ctx, conn, endpoint, request, answer)
+		})
+	}
 	answer, text, err := p.ask(conn)
 	if err != nil {
 		return err

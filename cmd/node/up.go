@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -159,6 +160,9 @@ func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node
 	cfg.NATSRoutes, cfg.NATSClusterListen = urlStrings(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
 	s.setTiers(&cfg)
+	if cfg.Profiles, err = profilesIn(filepath.Join(s.Data, profilesFolder)); err != nil {
+		s.addNote("%v", err)
+	}
 	if err := s.openDevices(&cfg); err != nil {
 		return cfg, err
 	}

@@ -58,4 +58,18 @@
 // memory bandwidth, and bytes sent over the bandwidth of NVLink in one direction. They are lower bounds:
 // launches, and kernels that do not reach the peak, are not in the facts. An Efficiency accounts for
 // them.
+//
+// # Capacity
+//
+// Capacity is the rate of requests that a replica serves within its SLO, for given lengths of prompts and
+// outputs. With n sequences running in the mean, each step decodes n tokens and computes n / output prompts.
+// With the mean time T(n) of such a step, the rate is n / (output · T(n)). It is the highest one at which
+//
+//	n99 ≤ places, and n99 · (prompt + output) ≤ tokens of KV cache
+//	T(n99) ≤ TPOT
+//	T(n99) + steps of the prompt + wait for other prompts ≤ TTFT
+//
+// The P99 of sequences that arrive at random is n99 = n + 2.33·√n. The prompt is a long one (P99), in steps
+// of at most StepTokens beside n99 sequences; nothing of it is cached. The wait is the P99 in an M/D/1 queue
+// of prompts. Other models on the device are not in it.
 package cost

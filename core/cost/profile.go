@@ -1,5 +1,7 @@
 package cost
 
+import "slices"
+
 // Version is the version of the form of profiles.
 const Version = 1
 
@@ -15,6 +17,16 @@ type Profile struct {
 	Loads    Loads    `yaml:"loads,omitempty"`
 	Switches Switches `yaml:"switches,omitempty"`
 	Noise    *Noise   `yaml:"noise,omitempty"`
+}
+
+// Fits reports whether a profile has the costs of a model's steps on a kind of device. A model has the name of its
+// folder or its deployment; its weights must have about the same size, as far as that is known.
+func (p Profile) Fits(device string, weights int64, names ...string) bool {
+	if p.Steps == nil || p.Model == nil || p.Device.Name != device || !slices.Contains(names, p.Model.Name) {
+		return false
+	}
+	bytes := p.Model.WeightBytes()
+	return weights == 0 || bytes == 0 || bytes < 2*weights && weights < 2*bytes
 }
 
 // Origin says where a figure comes from: a measurement on this machine, or a source.

@@ -59,6 +59,15 @@ func (d *Deployment) failSplit(name string, a Assignment, now time.Time) {
 	d.fail(f)
 }
 
+// comparePlan notes whether the next plan has fewer replicas than the last one. The first plan may.
+func (d *Deployment) comparePlan(next Spec) {
+	if reflect.DeepEqual(d.spec.Assigned, next.Assigned) {
+		return
+	}
+	d.shrinks = !d.hasPlan || next.Replicas < d.planReplicas
+	d.hasPlan, d.planReplicas = true, next.Replicas
+}
+
 // beginPlan notes which replicas are withdrawn, and forgets what belongs to earlier assignments.
 func (d *Deployment) beginPlan(last Spec) {
 	for name, r := range d.replicas {

@@ -41,6 +41,9 @@ type Deployment struct {
 	wasReady      bool                   // at the last Announce
 	attempts      map[string]attempt     // replica -> the last attempt to start it as assigned that failed
 	absentSince   map[string]time.Time   // replica that is assigned and was there -> since when it is not
+	hasPlan       bool                   // a plan was applied
+	planReplicas  int                    // of the last plan
+	shrinks       bool                   // the last plan has fewer replicas than the one before
 	refusedAt     time.Time              // of the planner's last PlacementRefused
 	wake          wake
 }
@@ -87,6 +90,7 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 		d.wake.wanted = now
 	}
 	last := d.spec
+	d.comparePlan(e.Spec)
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
 	d.shift(applied)
 	d.beginPlan(last)

@@ -1,7 +1,6 @@
 package deployment
 
 import (
-	"fmt"
 	"time"
 
 	"troupe/core/schedule"
@@ -45,9 +44,6 @@ type Room struct {
 	At    Location
 	Leave []schedule.Holder // models that would leave
 }
-
-// ParkCommand returns the command that makes a model leave its GPUs.
-func ParkCommand(model string) string { return fmt.Sprintf(`models.park {"name": %q}`, model) }
 
 // on adds the node to a load failure, because the model's files may be missing on that node only.
 func (f Failure) on(node string) Failure {

@@ -44,7 +44,7 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 	case assigned:
 		return "it is assigned to " + a.Node + "/" + strings.Join(a.GPUs, "+"), false
 	case r.withdrawn, slices.Contains(d.spec.Withdrawn, r.spec.Name), d.spec.Rest == schedule.Stopped:
-		return "it is no longer assigned", d.current(r) // else it was replaced
+		return "it is no longer assigned", d.shrinks && d.current(r) // else it was replaced
 	}
 	return "", false // it came back, or an earlier term started it; the planner decides about it
 }

@@ -86,6 +86,7 @@ type Write struct {
 	Revision uint64 // that was planned
 	Term     uint64
 	From, To int // replicas
+	Intended int // of To, without those that an operator has taken away for a while
 	Replicas []Assignment
 	// Withdrawn are the replicas that leave, as far as they are there.
 	Withdrawn []string

@@ -18,6 +18,8 @@ const (
 	surveyTimeout  = 5 * time.Second
 	planTimeout    = time.Minute
 	storeTimeout   = 10 * time.Second
+	// storeFor is how long a round stores deployments. What is left is planned again.
+	storeFor = time.Second
 
 	askTimeout = 15 * time.Second // after which a question is not answered any longer
 	maxAsks    = 64
@@ -51,6 +53,7 @@ type Machine struct {
 	rounds  uint64 // counts rounds, so that answers to earlier ones are recognized
 	round   round
 	until   time.Time // an answer is awaited
+	clock   time.Time // of the last tick
 	asks    []ask
 	leading
 }
@@ -97,6 +100,7 @@ type round struct {
 	seen     Observation
 	record   *Record
 	models   map[string]schedule.Model // as planned
+	index    index                     // of the plan
 	writes   []Write                   // not begun
 	revision map[string]uint64         // by model, after the writes of this round
 	fetches  []Prefetch                // adapters to be fetched ahead
@@ -139,7 +143,10 @@ func (m *Machine) Changed(now time.Time) {
 }
 
 // Tick must be called every second, and earlier while Soon.
-func (m *Machine) Tick(at At) []Effect { return m.handle(event{At: at, kind: Tick}) }
+func (m *Machine) Tick(at At) []Effect {
+	m.rewind(at.Time)
+	return m.handle(event{At: at, kind: Tick})
+}
 
 // Asked asks for a plan that is not stored. It is answered by Answer.
 func (m *Machine) Asked(a Ask, at At) []Effect { return m.handle(event{At: at, kind: Asked, ask: a}) }
@@ -256,6 +263,7 @@ func (m *Machine) plan(e event) {
 func (m *Machine) take(result *Result, at At) {
 	r := &m.round
 	r.record.Plan, r.record.Verdicts = result.Plan, result.Verdicts
+	r.index = indexOf(&r.record.Plan)
 	m.steps(at.Time)
 	m.prefetch(at.Time)
 	r.dry = r.dry || at.Paused
@@ -308,13 +316,17 @@ func (m *Machine) storeNext(e event) {
 	m.store(e)
 }
 
-// conclude ends a round whose writes are stored, or that is paused.
+// conclude ends a round whose writes are stored, that is paused, or that has stored for long enough.
 func (m *Machine) conclude(e event) {
 	m.stored(e)
 	m.round.record.Outcome = "stored"
-	if len(m.round.writes) > 0 {
-		m.round.record.Outcome = "not stored: the planner is paused"
-		m.resumes = true
+	if left := len(m.round.writes); left > 0 {
+		m.round.record.Outcome, m.resumes = "not stored: the planner is paused", e.Paused
+		if !e.Paused {
+			m.again = fmt.Sprintf("%d deployments are not stored yet", left)
+			m.round.record.Outcome = "stored, but " + m.again
+		}
+		m.forgetUnstored()
 	}
 	m.end("store", e.Time, fmt.Sprintf("%d writes", len(m.round.record.Writes)))
 	m.finish(e)
@@ -332,6 +344,7 @@ func (m *Machine) stop(e event) {
 	} else {
 		m.counts.Failed++
 	}
+	m.forgetUnstored()
 	m.end("store", e.Time, fmt.Sprintf("%d writes", len(r.Writes)))
 	m.finish(e)
 }

@@ -12,6 +12,8 @@ type Observation struct {
 	Deployments []Deployment // by name
 	Nodes       []Node       // live ones, by name
 	Away        []schedule.Away
+
+	byName map[string]int // indices of Deployments, filled by Find
 }
 
 // Node is a live node.
@@ -36,7 +38,7 @@ type Deployment struct {
 	// back after they were lost, and serve until a plan decides about them.
 	Withdrawn []string
 	Term      uint64                 // of the planner that stored them
-	Intended  int                    // Replicas when they were stored
+	Intended  int                    // Write.Intended of when they were stored
 	Leader    string                 // node that leads the deployment; empty: none reports
 	Reports   []Report               // replicas that are assigned, or there, by name
 	Reserved  []string               // names that an operator has taken away
@@ -64,18 +66,24 @@ type Report struct {
 // Device is a device as it reports itself.
 type Device struct {
 	schedule.Device
+	Kind string             // such as "NVIDIA H200"
 	Held map[string]int64   // bytes of the replicas that have memory there, with weights that only they use
 	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
 // Find returns the deployment of a name, or nil.
 func (o *Observation) Find(name string) *Deployment {
-	for i := range o.Deployments {
-		if o.Deployments[i].Model.Name == name {
-			return &o.Deployments[i]
+	if o.byName == nil {
+		o.byName = make(map[string]int, len(o.Deployments))
+		for i := range o.Deployments {
+			o.byName[o.Deployments[i].Model.Name] = i
 		}
 	}
-	return nil
+	i, found := o.byName[name]
+	if !found {
+		return nil
+	}
+	return &o.Deployments[i]
 }
 
 // assignment returns the stored assignment of a replica.
@@ -118,11 +126,13 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 		switch a, assigned := d.assignment(r.Name); {
 		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r):
 			p.Progress = schedule.Leaving
-		case assigned:
+		case !assigned:
+			p.Failure = "" // failures are those of assignments
+		default:
 			p.After = a.After
 			elsewhere := !slices.Equal(p.Devices, a.Devices)
-			if r.At.Before(a.At) && (p.Failure != "" || p.Progress == schedule.Leaving || elsewhere) {
-				// the report is about an earlier assignment of that name
+			if !r.At.Equal(a.At) && (p.Failure != "" || p.Progress == schedule.Leaving || elsewhere) {
+				// the report is about another assignment of that name
 				p.Progress, p.Since, p.Failure, p.Devices = schedule.Assigned, a.At, "", a.Devices
 			}
 			if p.Failure != "" { // it leaves because it failed, not because it was withdrawn

@@ -295,7 +295,8 @@ func (w *world) checkWrite(e Store) {
 		names[a.Replica] = true
 		for _, before := range a.After {
 			for other, o := range w.stored {
-				if _, still := o.assignment(before); still && other != e.Name && o.Revision == w.observed[other] {
+				if _, still := o.assignment(before); still && e.adds(a.Replica) && other != e.Name &&
+					o.Revision == w.observed[other] {
 					w.Fatalf("departures first: %s is stored, and %s has not been withdrawn", a.Replica, before)
 				}
 			}

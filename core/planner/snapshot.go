@@ -133,7 +133,7 @@ func (m *Machine) steps(now time.Time) {
 	r := &m.round
 	missed := 0
 	for _, w := range r.record.Plan.Wants {
-		if w.Urgency == schedule.Missed && w.Replicas > len(assigned(&r.record.Plan, w.Model)) {
+		if w.Urgency == schedule.Missed && w.Replicas > len(r.index.assigned[w.Model]) {
 			missed++
 		}
 	}

@@ -40,8 +40,8 @@ var (
 		return m.round.dry || len(m.round.writes) == 0
 	}}
 	refused = guard{"it was not stored", func(_ *Machine, e event) bool { return e.outcome != Done }}
-	ends    = guard{"the last one, or paused", func(m *Machine, e event) bool {
-		return e.Paused || len(m.round.writes) == 0
+	ends    = guard{"last one, paused, or 1 s passed", func(m *Machine, e event) bool {
+		return e.Paused || len(m.round.writes) == 0 || e.Time.Sub(m.round.step) >= storeFor
 	}}
 )
 

@@ -34,14 +34,15 @@ type world struct {
 	asks    int // questions so far
 	refused map[string]bool
 
-	observed map[string]uint64 // revisions in the last observation, or after own writes
-	times    map[string]int    // writes of this round, by deployment
-	failed   bool              // a write of this round was not stored
-	writes   int               // of all rounds
-	changed  time.Time         // last write that was stored
-	entered  time.Time         // when the state was entered
-	state    string            // with the round
-	known    bool              // this term's planner has told all deployments
+	observed  map[string]uint64 // revisions in the last observation, or after own writes
+	times     map[string]int    // writes of this round, by deployment
+	faultless bool              // each write is stored
+	failed    bool              // a write of this round was not stored
+	writes    int               // of all rounds
+	changed   time.Time         // last write that was stored
+	entered   time.Time         // when the state was entered
+	state     string            // with the round
+	known     bool              // this term's planner has told all deployments
 }
 
 func newWorld(t *rapid.T) *world {
@@ -123,14 +124,15 @@ func (w *world) converge() {
 			if !there && r.Progress == schedule.Up {
 				w.away = append(w.away, r)
 			}
-			return !there || !assigned && r.Progress == schedule.Leaving
+			return !there || r.Progress == schedule.Leaving && (!assigned || r.Failure == "")
 		})
 		w.bringBack(d)
 		for i := range d.Reports {
 			r := &d.Reports[i]
-			_, assigned := d.assignment(r.Name)
+			a, assigned := d.assignment(r.Name)
 			switch {
-			case d.Revision == 0 || !assigned && !d.offered(*r) && d.Planned:
+			case d.Revision == 0, assigned && !slices.Equal(a.Devices, r.Devices),
+				!assigned && !d.offered(*r) && d.Planned:
 				r.Progress, r.Since = schedule.Leaving, w.now
 			case r.Progress == schedule.Starting:
 				r.Progress, r.Since = schedule.Up, w.now
@@ -224,7 +226,7 @@ func (w *world) answer() {
 // apply stores a write, if the deployment has the revision.
 func (w *world) apply(e Write) (Outcome, uint64) {
 	d := w.stored[e.Name]
-	lost := rapid.IntRange(0, 9).Draw(w.T, "store") == 0
+	lost := !w.faultless && rapid.IntRange(0, 9).Draw(w.T, "store") == 0
 	switch {
 	case d == nil || d.Revision != e.Revision:
 		return Conflict, 0
@@ -239,7 +241,7 @@ func (w *world) apply(e Write) (Outcome, uint64) {
 			d.Reports[i].Progress, d.Reports[i].Since = schedule.Leaving, w.now
 		}
 	}
-	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.To, e.Replicas, true
+	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.Intended, e.Replicas, true
 	d.Withdrawn = e.Withdrawn
 	d.Term = e.Term
 	if e.Released != "" {

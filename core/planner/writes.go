@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,7 +15,7 @@ const adopted = "it was there before"
 
 // writes returns the deployments that the plan changes, in the order in which they are stored: replicas
 // whose memory other deployments need are withdrawn first, in a write of their own if their deployment gets
-// others too.
+// others too. Of the other deployments, those that get new replicas come first.
 func (m *Machine) writes() (all []Write) {
 	r := &m.round
 	plan := &r.record.Plan
@@ -34,7 +36,7 @@ func (m *Machine) writes() (all []Write) {
 		if d.undecided() {
 			continue
 		}
-		w := m.write(d, d.target(plan, there, r.record.At), withdrawn[d.Model.Name])
+		w := m.write(d, d.target(&r.index, there, r.record.At), withdrawn[d.Model.Name])
 		if w == nil {
 			continue
 		}
@@ -52,16 +54,28 @@ func (m *Machine) writes() (all []Write) {
 		}
 		all = append(all, *w)
 	}
+	slices.SortStableFunc(last, func(a, b Write) int { return cmp.Compare(b.added(), a.added()) })
 	return append(all, last...)
 }
 
+// added returns the number of replicas that a write adds.
+func (w *Write) added() (n int) {
+	for _, c := range w.Changes {
+		if !c.Withdrawn {
+			n++
+		}
+	}
+	return n
+}
+
+// adds reports whether a write adds a replica.
 func (w *Write) adds(replica string) bool {
 	return slices.ContainsFunc(w.Changes, func(c Change) bool { return c.Replica == replica && !c.Withdrawn })
 }
 
 // target returns the assignments of a deployment by a plan.
-func (d *Deployment) target(plan *schedule.Plan, there map[string]bool, now time.Time) (all []Assignment) {
-	for _, a := range assigned(plan, d.Model.Name) {
+func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (all []Assignment) {
+	for _, a := range plan.assigned[d.Model.Name] {
 		old, known := d.assignment(a.Replica)
 		switch {
 		case a.New:
@@ -71,16 +85,6 @@ func (d *Deployment) target(plan *schedule.Plan, there map[string]bool, now time
 			all = append(all, old)
 		default:
 			all = append(all, Assignment{a.Replica, a.Devices, adopted, nil, now})
-		}
-	}
-	return all
-}
-
-// assigned returns the assignments of a model in a plan.
-func assigned(plan *schedule.Plan, model string) (all []schedule.Assignment) {
-	for _, a := range plan.Assignments {
-		if a.Model == model {
-			all = append(all, a)
 		}
 	}
 	return all
@@ -111,6 +115,7 @@ func (m *Machine) withdrawn() map[string][]string {
 func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
 		Replicas: to, Withdrawn: withdrawn}
+	w.Intended = m.intended(d, w.To)
 	if d.holdEnded(m.round.record.Snapshot.At) {
 		w.Released = d.Model.HeldBy
 	}
@@ -121,15 +126,15 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 	}
 	for _, a := range d.Assigned {
 		if !slices.ContainsFunc(to, func(o Assignment) bool { return o.Replica == a.Replica }) {
-			w.Changes = append(w.Changes, Change{a.Replica, true, m.departure(a.Replica)})
+			w.Changes = append(w.Changes, Change{a.Replica, true, m.round.index.departure(a.Replica)})
 		}
 	}
 	for _, r := range d.Reports {
 		if d.offered(r) && slices.Contains(withdrawn, r.Name) {
-			w.Changes = append(w.Changes, Change{r.Name, true, m.departure(r.Name)})
+			w.Changes = append(w.Changes, Change{r.Name, true, m.round.index.departure(r.Name)})
 		}
 	}
-	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && d.Replicas == d.Intended &&
+	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && w.Intended == d.Intended &&
 		slices.EqualFunc(d.Assigned, to, func(a, b Assignment) bool {
 			return a.Replica == b.Replica && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.After, b.After)
 		})
@@ -139,16 +144,6 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 	return w
 }
 
-// departure returns why a replica is withdrawn.
-func (m *Machine) departure(replica string) string {
-	for _, d := range m.round.record.Plan.Departures {
-		if d.Replica == replica {
-			return d.Why
-		}
-	}
-	return "it is no longer needed"
-}
-
 // number returns the number of replicas to store for a deployment with some assignments: those that it
 // wants and has, and at least those that it must have. Substitutes do not count.
 func (m *Machine) number(d *Deployment, have int) int {
@@ -156,12 +151,23 @@ func (m *Machine) number(d *Deployment, have int) int {
 	if model.HeldBy != "" || d.Model.Max == 0 {
 		return d.Replicas
 	}
-	for _, w := range m.round.record.Plan.Wants {
-		if w.Model == d.Model.Name {
-			have = min(have, w.Replicas)
-		}
+	if want, known := m.round.index.wants[d.Model.Name]; known {
+		have = min(have, want)
 	}
 	return max(have, model.Min)
+}
+
+// intended returns the number of replicas to store with the assignments. What an operator has taken away does not
+// count, so that it comes back when the hold ends: the stored number is then another one.
+func (m *Machine) intended(d *Deployment, to int) int {
+	switch model := m.round.models[d.Model.Name]; {
+	case model.HeldBy == "":
+		return to
+	case d.Model.HeldBy == "": // it does not report
+		return d.Intended
+	default:
+		return min(to, d.Model.Replicas)
+	}
 }
 
 func plural(n int, of string) string {
@@ -169,4 +175,22 @@ func plural(n int, of string) string {
 		return "1 " + of
 	}
 	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// forgetUnstored forgets the substitutes that this round has not stored, so that they do not count as failed ones.
+func (m *Machine) forgetUnstored() {
+	all := slices.Clone(m.round.writes)
+	for _, w := range m.round.record.Writes {
+		if w.Outcome == Conflict || w.Outcome == NotStored {
+			all = append(all, w)
+		}
+	}
+	m.memory.Substitutes = maps.Clone(m.memory.Substitutes)
+	for _, w := range all {
+		for _, c := range w.Changes {
+			if !c.Withdrawn {
+				delete(m.memory.Substitutes, c.Replica)
+			}
+		}
+	}
 }

@@ -115,6 +115,38 @@ func (w *world) mayLeave(q request, r *replica) bool {
 	return v.Priority == m.Priority && u == Wake && w.rested(r) && w.waitedLong(m)
 }
 
+// lessWorth is the share of the worth of a replica that is worth waiting for: while another one with at most this worth
+// must stay for its residence, the former keeps its place.
+const lessWorth = 0.5
+
+// cheaperSoon reports whether other replicas, which must stay for their residence yet, are worth much less than those
+// of the same priority that would leave now. Without it, models without many requests, which have been there for a
+// short time only, take the places of those with the most. The requests wait for that no longer than WakeWait and the
+// residence.
+func (w *world) cheaperSoon(q request, now displacement) bool {
+	worth := w.worth(q, now.victims)
+	if q.urgency != Wake || worth <= 0 || q.Demand.Oldest.IsZero() {
+		return false
+	}
+	w.eventually = true
+	soon, ok := w.displace(q)
+	w.eventually = false
+	if !ok || len(soon.victims) == 0 || w.worth(q, soon.victims) > lessWorth*worth {
+		return false
+	}
+	return w.at.Before(q.wakeBy().Add(w.residence(soon.victims[0].model)))
+}
+
+// worth returns the worth of those replicas that have the priority of a model.
+func (w *world) worth(q request, leave []*replica) (sum float64) {
+	for _, r := range leave {
+		if r.model.Priority == q.Priority {
+			sum += w.victim(r).worth
+		}
+	}
+	return sum
+}
+
 // rested reports whether a replica has been there for its minimum residence.
 func (w *world) rested(r *replica) bool {
 	return w.eventually || r.Progress == Up && w.at.Sub(r.Since) >= w.residence(r.model)

@@ -15,16 +15,17 @@
 //
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
-//   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed). The P99
-//     counts once all replicas have served for a window of 60 s, since it remembers the time before, and if
+//   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed), and at
+//     most as many as leave headroom by the predicted wait, if the present ones do not. The P99 counts
+//     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
-//     window, there were at least 10 requests in it, and so many are no chance (5 standard deviations);
+//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5);
 //   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
 //     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
 //     load, their predicted wait is at most 0.8; the excess of the P99 that they would have is at most 0.65;
-//     and the rate per replica is under 0.9 of any at which there was too little headroom before;
+//     and the average rate per replica is under 0.9 of any at which there was too little headroom before;
 //   - as many as have work for all of their places, if it is a batch model.
 //
 // The wait for a place is predicted by Erlang's formula for the average load of some minutes (predict.go).
@@ -64,7 +65,10 @@
 // (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there for
 // its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority the
 // model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago. Pinned and held replicas stay; what they keep away is refused, with their names.
+// longest ago. If one that has not been there for its residence has at most half of the demand per byte, the
+// requests wait for it instead, up to the residence longer. Pinned and held replicas stay; what they keep away
+// is refused, with their names. The priority of a model changes at most once within the residence of its
+// replicas.
 //
 // # Replacing replicas
 //
@@ -80,12 +84,13 @@
 // the device and the node with the most replicas of the model; then the one with the fewest sequences; then
 // the newest.
 //
-// When nothing else has changed for a model for 10 s, one of its replicas may move, one in the pool at a time,
-// also by a substitute. It moves to a device with at least two replicas of the model fewer, or with one fewer if
-// its node has at least two fewer; or, after its residence, from a device with a utilization over 0.4 that it
-// shares, to an empty one. Each move lowers the sum of squares of the model's replicas per device, else the one
-// per node, else the number of shared places, so that moves end. A model whose substitute fails does not move
-// again for 5 minutes. Pinned and held models do not move, nor replicas with several devices.
+// When nothing else has changed for a model for 10 s, one of its replicas may move, one in the pool at a
+// time, also by a substitute. It moves to a device with at least two replicas of the model fewer, or with
+// one fewer if its node has at least two fewer; or, after its residence, from a device with a utilization
+// over 0.4 that it shares (over 0.8 for batch models), to an empty one. Each move lowers the sum of
+// squares of the model's replicas per device, else the one per node, else the number of shared places, so
+// that moves end. A model whose substitute fails does not move again for 5 minutes. Pinned and held models
+// do not move, nor replicas with several devices.
 //
 // # Never stuck
 //
@@ -132,12 +137,7 @@
 //   - steps: a step of demand is followed with at most one reversal, to a number that meets the SLO
 //   - monotone: one device more does not cost a model of the highest priority a replica
 //
-// # One deployment
+// # Revisions
 //
-// Until deployments converge to assignments, they use these functions instead:
-//
-//   - Place chooses a GPU for one replica. Rebalance moves one replica to a better GPU.
-//   - NextChange compares the replicas of a deployment with its spec and returns one change.
-//   - Scaler raises and lowers the number of replicas with the load.
-//   - Judge compares the files that a replica loaded with those of its revision.
+// Judge compares the files that a replica loaded with those of its deployment's revision.
 package schedule

@@ -5,16 +5,22 @@ import (
 	"time"
 )
 
-// spikeDeviations is by how many standard deviations the arrivals of the recent window must exceed those expected, so
-// that a spike is no chance: with fewer, Poisson arrivals have several a day.
-const spikeDeviations = 5
+// byChance is the probability up to which so many arrivals are no chance. With a higher one, the Poisson arrivals of a
+// model have spikes on many days.
+const byChance = 1e-5
+
+// unlikely reports whether Poisson arrivals with a mean are very unlikely to be so many, by Chernoff's bound:
+// P(X >= n) <= exp(-mean) · (e · mean / n)ⁿ for n > mean.
+func unlikely(arrivals, mean float64) bool {
+	return arrivals > mean && arrivals*math.Log(arrivals/(math.E*mean))+mean >= -math.Log(byChance)
+}
 
 // Spikes reports whether the rate of arrivals has risen at once, by the options.
 func (d Demand) Spikes(o Options) bool {
 	o = o.withDefaults()
 	arrivals, usual := d.Recent*o.RecentWindow.Seconds(), d.Rate*o.RecentWindow.Seconds()
 	return d.Rate > 0 && d.Recent > o.SpikeFactor*d.Rate && arrivals >= o.SpikeArrivals &&
-		arrivals >= usual+spikeDeviations*math.Sqrt(usual)
+		unlikely(arrivals, usual)
 }
 
 // Due returns the first time after that of the snapshot at which a backoff of its plan ends, a start of it

@@ -119,3 +119,33 @@ func TestModelsTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestPrioritiesThatChange checks that two models whose priorities change each second do not displace each other
+// as often, so that they serve, and that a single change counts at once.
+func TestPrioritiesThatChange(t *testing.T) {
+	s := newSlot(0, "A", "B")
+	s.Models[0].Min, s.Models[1].Min = 1, 1
+	up := 0
+	for i := range 600 {
+		s.Models[i%2].Priority, s.Models[1-i%2].Priority = High, Batch
+		if s.second(); len(s.Replicas) > 0 && s.Replicas[0].Progress == Up {
+			up++
+		}
+	}
+	if s.loads > 600/30+1 || up < 400 {
+		t.Errorf("%d loads in 10 minutes, and a model serves for %d s", s.loads, up)
+	}
+	s.Models[0].Priority, s.Models[1].Priority = Standard, Standard
+	for range 120 {
+		s.second()
+	}
+	there := s.Replicas[0].Model
+	for i := range s.Models {
+		if s.Models[i].Name != there {
+			s.Models[i].Priority = High
+		}
+	}
+	if s.second(); len(s.Replicas) != 1 || s.Replicas[0].Model == there {
+		t.Errorf("a higher priority does not displace %s: %+v", there, s.Replicas)
+	}
+}

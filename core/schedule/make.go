@@ -165,7 +165,7 @@ func (w *world) add(m *model, phase int) bool {
 	on, why := w.group(q, here)
 	if on == nil {
 		room, ok := w.displace(q)
-		if !ok {
+		if !ok || w.cheaperSoon(q, room) {
 			m.refused = true
 			w.refuse(q, missing)
 			return false
@@ -225,4 +225,12 @@ func (w *world) freeName(m *model) string {
 			return name
 		}
 	}
+}
+
+// number returns 1 for true and 0 for false, for comparisons.
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -29,6 +29,9 @@ type ModelMemory struct {
 	MissedSince time.Time
 	Learned     Learned
 	NoMove      time.Time // no replica of it moves before
+	// Priority is the one with which the model is planned, and Ranked when it last changed; zero: it has not.
+	Priority Priority
+	Ranked   time.Time
 	// Revision is that of the model.
 	Revision string
 }
@@ -64,7 +67,7 @@ func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
 		memory.Changed, memory.MissedSince = past(now, memory.Changed), past(now, memory.MissedSince)
-		memory.Learned.At = past(now, memory.Learned.At)
+		memory.Learned.At, memory.Ranked = past(now, memory.Learned.At), past(now, memory.Ranked)
 		if most := now.Add(o.MoveBackoff); memory.NoMove.After(most) {
 			memory.NoMove = most
 		}
@@ -112,6 +115,22 @@ func (m Memory) revise(name, revision string, devices []*device) {
 		}
 	}
 	m.Models[name] = memory
+}
+
+// rank returns the priority with which a model is planned. A change counts at once, but only one within the
+// residence of its replicas: models whose priorities change all the time would displace each other as often.
+func (w *world) rank(m *model) Priority {
+	memory, known := w.memory.Models[m.Name]
+	switch {
+	case !known:
+		memory.Priority = m.Priority
+	case memory.Priority == m.Priority || !memory.Ranked.IsZero() && w.at.Sub(memory.Ranked) < w.residence(m):
+		return memory.Priority
+	default:
+		memory.Priority, memory.Ranked = m.Priority, w.at
+	}
+	w.memory.Models[m.Name] = memory
+	return memory.Priority
 }
 
 // succeeded forgets the attempts that failed on the devices of a replica before it served.

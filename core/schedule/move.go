@@ -88,13 +88,13 @@ func (w *world) better(m *model, nodes map[string]int, a, b *device) bool {
 // relieve moves a replica that shares a busy device with other models to one without replicas, after its
 // residence. Its node has more replicas of the model than the target's, or is the same one.
 func (w *world) relieve(m *model) bool {
+	nodes, busy := m.siblingsOn(), w.options.ShareBelow
 	if m.Priority == Batch {
-		return false
+		busy = w.options.FillBelow
 	}
-	nodes := m.siblingsOn()
 	for _, r := range m.replicas {
 		a := r.on[0]
-		if a.Utilization < w.options.ShareBelow || a.shared(m) == 0 || !w.rested(r) {
+		if a.Utilization < busy || a.shared(m) == 0 || !w.rested(r) {
 			continue
 		}
 		on, _ := w.groupOf(request{model: m, urgency: Headroom}, here, func(b *device) bool {

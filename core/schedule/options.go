@@ -70,6 +70,11 @@ func known(name string, names []string) string {
 	return names[0]
 }
 
+// Idle returns how long a model keeps its replicas without a request, if its own setting is after.
+func (o Options) Idle(after time.Duration) time.Duration {
+	return cmp.Or(after, o.withDefaults().IdleAfter)
+}
+
 // withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	return Options{

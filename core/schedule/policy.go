@@ -71,10 +71,7 @@ func (v view) limit(w Want) Want {
 // wakes, or does not serve yet. It reports false if the load decides.
 func (v view) fixed() (Want, bool) {
 	d := v.Demand
-	idle := v.IdleAfter
-	if idle == 0 {
-		idle = v.options.IdleAfter
-	}
+	idle := v.options.Idle(v.IdleAfter)
 	switch work := d.sequences(); {
 	case v.have == 0 && work > 0:
 		return Want{1, Wake, fmt.Sprintf("%d requests wait, and no replica serves", work)}, true

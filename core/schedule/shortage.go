@@ -84,22 +84,22 @@ func (d *device) evictable(m *model) int64 {
 // room returns how an operator makes room for a replica: the device on which the fewest bytes have to become
 // free, and the models that would leave it; nil: not by removing models.
 func (w *world) room(m *model) *Room {
-	var gpus []GPU
+	var devices []tenants
 	for _, d := range w.devices {
 		if w.works(m, d).kind == "" {
 			need := m.needOn(d, here)
-			g := GPU{Name: d.Name, Memory: d.budget(here), Holders: d.holders(m)}
-			g.Memory.Fixed += need.Fixed - m.Need.Fixed - m.Weights // it shares them
-			gpus = append(gpus, g)
+			t := tenants{device: d.Name, memory: d.budget(here), holders: d.holders(m)}
+			t.memory.Fixed += need.Fixed - m.Need.Fixed - m.Weights // it shares them
+			devices = append(devices, t)
 		}
 	}
 	need := m.Need
 	need.Fixed += m.Weights
-	at, leave := MakeRoom(need, gpus)
+	at, leave := makeRoom(need, devices)
 	if leave == nil {
 		return nil
 	}
-	return &Room{at.Name, leave}
+	return &Room{at, leave}
 }
 
 // holders returns the other models that have replicas on a device, by name.
@@ -223,7 +223,7 @@ func (r *Room) text() string {
 	for _, h := range r.Leave {
 		who = append(who, fmt.Sprintf("%s (%s, %s)", h.Model, strings.Join(h.Replicas, ", "),
 			units.FormatBytes(h.Bytes())))
-		commands = append(commands, fmt.Sprintf(`models.park {"name": %q}`, h.Model))
+		commands = append(commands, h.ParkCommand())
 	}
 	return fmt.Sprintf("; for room on %s, %s would leave: %s", r.Device, strings.Join(who, " and "),
 		strings.Join(commands, ", "))

@@ -64,7 +64,7 @@ func (v view) tooFew() (n int, why string) {
 			rate = d.Recent
 		}
 		if by := ceil(rate / d.Capacity); by > v.have {
-			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO", rate, d.Capacity)
+			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO by its profile", rate, d.Capacity)
 		}
 	}
 	if spike && v.now.Sub(v.memory.Changed) >= o.Window {
@@ -76,7 +76,28 @@ func (v view) tooFew() (n int, why string) {
 		return 0, ""
 	}
 	v.overloaded()
-	return max(v.up+1, ceil(float64(v.up)*min(ratio, 2))), what
+	guess := ceil(float64(v.up) * min(ratio, 2))
+	if places := v.leastFor(guess); places > v.up {
+		guess = min(guess, places)
+	}
+	return max(v.up+1, guess), what
+}
+
+// leastFor returns the least number of replicas up to a limit with which the wait for a place, as predicted for the
+// present load, leaves headroom, or 0 if that is unknown or more than the limit.
+func (v view) leastFor(limit int) int {
+	load, known := v.memory.Learned.Sequences.value()
+	if !known || load <= 0 {
+		return 0
+	}
+	now := float64(v.Demand.sequences())
+	more := max(spare, (now-2*math.Sqrt(now))/load) // two standard deviations may be chance
+	for n := 1; n <= limit; n++ {
+		if wait, known := v.wait(n, more); !known || wait <= v.options.Headroom {
+			return n * number(known)
+		}
+	}
+	return 0
 }
 
 // certain reports whether a miss is no chance: sequences wait, or the P99 is one of at least 100 requests, or it has
@@ -137,6 +158,17 @@ func (d Demand) rising(o Options) float64 {
 	return max(1, (arrivals-2*math.Sqrt(arrivals))/(d.Rate*o.RecentWindow.Seconds()))
 }
 
+// usual returns the average rate of some minutes, unless the arrivals of the window are more by over two standard
+// deviations.
+func (d Demand) usual(o Options, average Average) float64 {
+	usual, known := average.value()
+	if !known {
+		return d.Rate
+	}
+	arrivals := d.Rate * o.Window.Seconds()
+	return max(usual, (arrivals-2*math.Sqrt(max(0, arrivals)))/o.Window.Seconds())
+}
+
 // overloaded notes the rate at which the replicas have too little headroom. While the rate rises, that is only
 // a prediction.
 func (v view) overloaded() {
@@ -194,8 +226,8 @@ func (v view) needed(replicas int) string {
 	d, o := v.Demand, v.options
 	left := float64(replicas)
 	more := d.rising(o) * float64(v.up) / left // load of each of them, over the present one
-	rate := d.Rate * d.rising(o)
 	l := v.memory.Learned
+	rate := d.usual(o, l.Rate) * d.rising(o)
 	wait, predicted := v.wait(replicas, spare)
 	switch {
 	case d.Rate < 0:

@@ -72,3 +72,20 @@ func (v view) compareUse() (high, low bool, why string) {
 	}
 	return false, true, why
 }
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// trackSince sets t to the time since which a condition holds, or to zero if it does not.
+func trackSince(t *time.Time, now time.Time, holds bool) {
+	switch {
+	case !holds:
+		*t = time.Time{}
+	case t.IsZero():
+		*t = now
+	}
+}

@@ -108,8 +108,10 @@ func (w *world) addDevices(all []Device) map[string]*device {
 func (w *world) addModels(all []Model) map[string]*model {
 	models := make(map[string]*model, len(all))
 	for _, m := range all {
-		models[m.Name] = &model{Model: m, held: m.HeldBy != "" && (m.HeldTill.IsZero() || w.at.Before(m.HeldTill))}
-		w.models = append(w.models, models[m.Name])
+		next := &model{Model: m, held: m.HeldBy != "" && (m.HeldTill.IsZero() || w.at.Before(m.HeldTill))}
+		next.Priority = w.rank(next)
+		models[m.Name] = next
+		w.models = append(w.models, next)
 	}
 	slices.SortFunc(w.models, func(a, b *model) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))

@@ -24,6 +24,15 @@ type Config struct {
 	MemoryBytes int64        // 0: that of all devices of the group
 }
 
+// Name returns the name of the devices.
+func (c Config) Name() string {
+	name := c.Profile.Device.Name + " (simulated)"
+	if c.Group > 1 {
+		name = fmt.Sprint(c.Group, " x ", name)
+	}
+	return name
+}
+
 // Device is a simulated device. It implements cuda.Device and cuda.VirtualMemory.
 type Device struct {
 	info    cuda.Info
@@ -44,17 +53,13 @@ func Open(cfg Config) (*Device, error) {
 	if cfg.MemoryBytes == 0 && cfg.Profile.Device.MemoryBytes != nil {
 		cfg.MemoryBytes = int64(cfg.Group) * int64(cfg.Profile.Device.MemoryBytes.Value)
 	}
-	name := cfg.Profile.Device.Name + " (simulated)"
-	if cfg.Group > 1 {
-		name = fmt.Sprint(cfg.Group, " x ", name)
-	}
 	if cfg.MemoryBytes <= 0 {
 		return nil, fmt.Errorf("simulated device %d: the profile %s has no memory_bytes; give a size", cfg.Index,
 			cfg.Profile.Name)
 	}
 	return &Device{
 		info: cuda.Info{
-			Index: cfg.Index, Name: name, UUID: fmt.Sprint("simulated-", cfg.Index),
+			Index: cfg.Index, Name: cfg.Name(), UUID: fmt.Sprint("simulated-", cfg.Index),
 			Simulated: true, Ledger: true, MemoryBytes: cfg.MemoryBytes, Weights: cuda.BF16,
 		},
 		profile: cfg.Profile, group: cfg.Group, next: granule, allocated: make(map[cuda.Ptr]int64),

@@ -105,6 +105,15 @@ func (l Loader) Load(ctx context.Context, device cuda.Device, path string) (_ en
 	return &weights{loader: l, device: device, at: at, info: info, digests: digests, steps: steps, words: words}, nil
 }
 
+// Steps returns the costs of the steps of a model on a group of devices with a profile.
+func (l Loader) Steps(path string, p cost.Profile, group int) (cost.Steps, error) {
+	model, _, err := l.inspect(path)
+	if err != nil {
+		return cost.Steps{}, err
+	}
+	return stepsOn(p, max(1, group), model)
+}
+
 // stepsOn returns the costs of a model's steps on a group of devices.
 func stepsOn(p cost.Profile, group int, m cost.Model) (cost.Steps, error) {
 	if group == 1 && p.Steps != nil && p.Model != nil && p.Model.Shape() == m.Shape() {

@@ -14,6 +14,7 @@ import (
 	"troupe/cluster/service"
 	"troupe/control"
 	"troupe/core/backend"
+	"troupe/core/cost"
 	plan "troupe/core/planner"
 	"troupe/engine"
 	"troupe/gateway"
@@ -96,6 +97,8 @@ type Planner struct {
 	// AdapterUses and Adapters are those of planner.Adapters.
 	AdapterUses func() []*messages.AdapterDemand
 	Adapters    func(model string) []*messages.AdapterSpec
+	// Costs is that of planner.Config.
+	Costs func(device string, d *messages.DeploymentSpec, weights int64) (cost.Steps, bool)
 }
 
 // Props returns the props of the planner.
@@ -108,7 +111,7 @@ func (p Planner) Props(b *Base) *actor.Props {
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
-		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
+		Costs: p.Costs, Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
 			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
 	})
 }

@@ -92,7 +92,7 @@ func deployment(r *recording.Recording, d recording.Deployment, replicas []recor
 		if out.Times[kind] != nil {
 			continue
 		}
-		at := slices.IndexFunc(profiles, func(c cost.Profile) bool { return fits(c, d, kind) })
+		at := slices.IndexFunc(profiles, func(c cost.Profile) bool { return c.Fits(kind, d.WeightBytes, d.Name, folderOf(d)) })
 		if at < 0 {
 			return out, fmt.Errorf("no costs of model %s on %s; write them with troupe calibrate and set --costs, "+
 				"or name a scenario with nodes and models", d.Name, kind)
@@ -112,17 +112,6 @@ func kindOf(r *recording.Recording, p recording.Replica) string {
 		}
 	}
 	return ""
-}
-
-// fits reports whether a profile has the costs of a deployment's steps on a kind of device. A profile names a model as
-// its folder is called; its weights must have about the same size.
-func fits(c cost.Profile, d recording.Deployment, kind string) bool {
-	if c.Steps == nil || c.Model == nil || c.Device.Name != kind {
-		return false
-	}
-	bytes, is := c.Model.WeightBytes(), d.WeightBytes
-	return (c.Model.Name == d.Name || c.Model.Name == folderOf(d)) && (is == 0 || bytes == 0 ||
-		bytes < 2*is && is < 2*bytes)
 }
 
 // folderOf returns the name of the folder of a deployment's model.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"troupe/simulate"
@@ -10,9 +11,9 @@ import (
 
 const (
 	// trial is the number of requests with which a rate is tried.
-	trial = 10_000
+	trial = 2_000
 	// precision is the relative error of a capacity.
-	precision = 0.01
+	precision = 0.02
 	// batchWait is how long requests of a model without an SLO may wait for their first token: if the rate is above
 	// the capacity, their queue grows without end.
 	batchWait = time.Minute
@@ -28,7 +29,7 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 			continue
 		}
 		// A replica with several devices is one with a part of the weights, whose steps have the times of the group.
-		d.Replicas, d.MinReplicas, d.MaxReplicas, d.IdleAfter, d.Group = replicas, 0, 0, 0, 1
+		d.Replicas, d.MinReplicas, d.MaxReplicas, d.IdleAfter, d.Group = replicas, replicas, replicas, 0, 1
 		if d.SLO == (simulate.SLO{}) {
 			d.SLO.TTFT = batchWait
 		}
@@ -74,6 +75,35 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 		}
 	}
 	return low, nil
+}
+
+// capacities computes what replicas of the models of the day serve. Between the numbers that are tried it is linear.
+func (s *study) capacities() error {
+	sc, err := s.read(dayScenario)
+	if err != nil {
+		return err
+	}
+	for _, d := range sc.Config.Deployments {
+		if len(s.results.Capacities[d.Name]) > 0 {
+			continue
+		}
+		slog.Info("computing capacities", "model", d.Name)
+		load, _ := sc.Generator(d.Name)
+		all := make([]float64, d.MaxReplicas)
+		for n, last := 1, 0; n <= d.MaxReplicas; n, last = 2*n, n {
+			if all[n-1], err = capacityOf(sc.Config, d.Name, load, n, 0.99); err != nil {
+				return err
+			}
+			for i := last + 1; i < n; i++ {
+				all[i-1] = all[last-1] + (all[n-1]-all[last-1])*float64(i-last)/float64(n-last)
+			}
+		}
+		s.results.Capacities[d.Name] = all
+		if err := s.results.save(s.file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // named gives all requests of a source the name of a deployment.

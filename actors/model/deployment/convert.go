@@ -206,7 +206,7 @@ func refused(f *core.Failure) *messages.Refused {
 			r.Memory.Device = m.Room.At.String()
 			for _, h := range m.Room.Leave {
 				r.Memory.Leave = append(r.Memory.Leave, &messages.MemoryHolder{
-					Model: h.Model, Replicas: h.Replicas, Bytes: uint64(h.Bytes()), Command: core.ParkCommand(h.Model),
+					Model: h.Model, Replicas: h.Replicas, Bytes: uint64(h.Bytes()), Command: h.ParkCommand(),
 				})
 			}
 		}

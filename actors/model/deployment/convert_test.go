@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	core "troupe/core/deployment"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
@@ -33,7 +34,7 @@ func TestFailuresPassThrough(t *testing.T) {
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: "too large", RetryAfter: durationpb.New(time.Second),
 		Memory: &messages.MemoryShortage{Model: "p", Bytes: 1, Used: 2, Total: 3, Reserve: 4,
 			Device: "a/gpu-0", Leave: []*messages.MemoryHolder{
-				{Model: "x", Replicas: []string{"x-0"}, Bytes: 5, Command: core.ParkCommand("x")},
+				{Model: "x", Replicas: []string{"x-0"}, Bytes: 5, Command: schedule.Holder{Model: "x"}.ParkCommand()},
 			}},
 	}
 	if got := refused(failureOf(want)); !proto.Equal(got, want) {

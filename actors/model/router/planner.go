@@ -17,12 +17,18 @@ func (r *router) tellPlanner(ctx actor.Context) {
 }
 
 // mayNeedPlan reports whether a deployment has another leader, knows its memory now, has requests that wait for
-// a replica now, or has replicas that ended or came. Figures that change all the time do not count.
+// a replica now, or has replicas that ended, came, began to serve, or whose device was quarantined. Figures that
+// change all the time do not count.
 func mayNeedPlan(before, now *messages.DeploymentStatus) bool {
 	return before.GetNode() != now.GetNode() ||
 		(before.GetNeed() == nil) != (now.GetNeed() == nil) ||
 		before.GetWakes() == 0 && now.GetWakes() > 0 ||
 		!slices.EqualFunc(before.GetAssigned(), now.GetAssigned(), func(a, b *messages.AssignmentStatus) bool {
-			return a.GetReplica() == b.GetReplica() && a.GetFailure() == b.GetFailure() && a.GetNode() == b.GetNode()
+			return a.GetReplica() == b.GetReplica() && a.GetFailure() == b.GetFailure() && a.GetNode() == b.GetNode() &&
+				serves(a) == serves(b) && a.GetQuarantined() == b.GetQuarantined()
 		})
+}
+
+func serves(a *messages.AssignmentStatus) bool {
+	return a.GetProgress() == messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP
 }

@@ -36,9 +36,15 @@ func TestTellsPlannerOfChanges(t *testing.T) {
 			{"a replica", func(s *messages.DeploymentStatus) {
 				s.Assigned = []*messages.AssignmentStatus{{Replica: "m-0", Node: "a"}}
 			}, true},
-			{"its progress", func(s *messages.DeploymentStatus) {
-				s.Assigned[0].Progress = messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP
+			{"its start", func(s *messages.DeploymentStatus) {
+				s.Assigned[0].Progress = messages.AssignmentProgress_ASSIGNMENT_PROGRESS_STARTING
 			}, false},
+			{"its service", func(s *messages.DeploymentStatus) {
+				s.Assigned[0].Progress = messages.AssignmentProgress_ASSIGNMENT_PROGRESS_UP
+			}, true},
+			{"the quarantine of its device", func(s *messages.DeploymentStatus) {
+				s.Assigned[0].Quarantined = true
+			}, true},
 			{"its failure", func(s *messages.DeploymentStatus) { s.Assigned[0].Failure = "out of memory" }, true},
 			{"its end", func(s *messages.DeploymentStatus) { s.Assigned = nil }, true},
 			{"no request that waits", func(s *messages.DeploymentStatus) { s.Wakes = 0 }, false},

@@ -1,0 +1,192 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"text/template"
+)
+
+//go:embed page.md
+var pageText string
+
+// write writes the page from the results that are known.
+func (s *study) write() error {
+	t, err := template.New("page").Funcs(template.FuncMap{"capacities": s.capacityTable, "day": s.dayTable,
+		"bounds": s.boundTable, "slots": s.slotTable, "zipf": s.zipfTable,
+		"hours": func() int { return s.hours }}).Parse(pageText)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, nil); err != nil {
+		return err
+	}
+	return os.WriteFile(s.page, []byte(b.String()), 0o666)
+}
+
+// table returns a table in Markdown.
+func table(head string, rows []string) string {
+	line := strings.Repeat("| --- ", strings.Count(head, "|")-1) + "|\n"
+	return head + "\n" + line + strings.Join(rows, "\n")
+}
+
+// spread returns the mean of some figures, with the least and the greatest one.
+func spread(all []float64, format string) string {
+	if len(all) == 0 {
+		return "—"
+	}
+	sum, least, greatest := 0.0, math.Inf(1), math.Inf(-1)
+	for _, f := range all {
+		sum, least, greatest = sum+f, min(least, f), max(greatest, f)
+	}
+	text := fmt.Sprintf(format, sum/float64(len(all)))
+	if len(all) > 1 {
+		text += fmt.Sprintf(" ("+format+"–"+format+")", least, greatest)
+	}
+	return text
+}
+
+// figures returns a figure of all runs of a row.
+func (s *study) figures(row string, of func(seed int, r run) float64) (all []float64) {
+	for seed := 1; seed <= s.seeds; seed++ {
+		if r, known := s.results.Runs[fmt.Sprintf("%s/%d", row, seed)]; known {
+			all = append(all, of(seed, r))
+		}
+	}
+	return all
+}
+
+func (s *study) capacityTable() string {
+	var rows []string
+	for _, m := range models {
+		row := "| " + m
+		for i := range 8 {
+			if c := s.results.Capacities[m]; i < len(c) {
+				row += fmt.Sprintf(" | %.2f", c[i])
+			} else {
+				row += " | "
+			}
+		}
+		rows = append(rows, row+" |")
+	}
+	return table("| replicas | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |", rows)
+}
+
+// boundOf returns the bound for a seed, scaled to a day of 24 h.
+func (s *study) boundOf(when string, seed int, m, what string) float64 {
+	return s.results.Bounds[fmt.Sprintf("%s/%d/%s%s", s.dayKey(when, "bound"), seed, m, what)]
+}
+
+func (s *study) dayTable(when string) string {
+	var rows []string
+	for _, way := range ways {
+		key, minimum := s.dayKey(when, way.name), modes[0].name
+		if strings.Contains(way.name, "from 0") {
+			minimum = modes[1].name
+		}
+		row := "| " + way.name + " | " + spread(s.figures(key, func(_ int, r run) float64 {
+			return r.DeviceHours * 24 / float64(s.hours)
+		}), "%.1f")
+		row += " | " + spread(s.figures(key, func(seed int, r run) float64 {
+			return r.DeviceHours / s.boundOf(when, seed, minimum, "")
+		}), "%.2f")
+		for i := range models {
+			if i < len(models)-1 {
+				row += " | " + spread(s.figures(key, func(_ int, r run) float64 { return 100 * r.Models[i].Attained }), "%.2f")
+			} else {
+				row += " | " + spread(s.figures(key, func(_ int, r run) float64 { return r.Models[i].TTFT99 }), "%.0f s")
+			}
+		}
+		row += " | " + spread(s.figures(key, func(_ int, r run) (n float64) {
+			for _, m := range r.Models {
+				n += float64(m.Starts)
+			}
+			return n
+		}), "%.0f")
+		rows = append(rows, row+" |")
+	}
+	return table("| | device-hours | of the bound | code in SLO, % | translate | chat | summarize, P99 of TTFT | starts |", rows)
+}
+
+func (s *study) boundTable(when string) string {
+	var rows []string
+	for _, m := range modes {
+		var hours, multiples []float64
+		for seed := 1; seed <= s.seeds; seed++ {
+			if h := s.boundOf(when, seed, m.name, ""); h > 0 {
+				hours = append(hours, h*24/float64(s.hours))
+				multiples = append(multiples, s.boundOf(when, seed, m.name, ", multiple"))
+			}
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.name, spread(hours, "%.1f"), spread(multiples, "%.2f")))
+	}
+	return table("| mode | least device-hours | largest λ |", rows)
+}
+
+func (s *study) slotTable() string {
+	var rows []string
+	for _, wait := range slotWaits {
+		key := "slots/" + wait.String()
+		loads := func(_ int, r run) (n float64) {
+			for _, m := range r.Models {
+				n += float64(m.Loads)
+			}
+			return n
+		}
+		bound := func(seed int) float64 { return s.results.Bounds[fmt.Sprintf("slots/%d/%s", seed, wait)] }
+		var least []float64
+		for seed := 1; seed <= s.seeds; seed++ {
+			if b := bound(seed); b > 0 {
+				least = append(least, b)
+			}
+		}
+		host := func(_ int, r run) (n float64) {
+			for _, m := range r.Models {
+				n += float64(m.From["host"])
+			}
+			return n
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", wait, spread(least, "%.0f"),
+			spread(s.figures(key, loads), "%.0f"), spread(s.figures(key, host), "%.0f"),
+			spread(s.figures(key, func(seed int, r run) float64 { return loads(seed, r) / bound(seed) }), "%.2f"),
+			spread(s.figures(key, func(_ int, r run) float64 { return r.Models[3].TTFT99 }), "%.1f s"),
+			spread(s.figures(key, refused), "%.0f")))
+	}
+	return table("| wait | least loads | loads | of these from host memory | of the least | P99 of TTFT of model d | refused |",
+		rows)
+}
+
+func refused(_ int, r run) (n float64) {
+	for _, m := range r.Models {
+		n += float64(m.Refused)
+	}
+	return n
+}
+
+func (s *study) zipfTable() string {
+	var rows []string
+	for _, row := range []string{"zipf/all", "zipf/hot models alone"} {
+		text := "| " + strings.TrimPrefix(row, "zipf/")
+		for i := range hotModels {
+			text += " | " + spread(s.figures(row, func(_ int, r run) float64 { return 1000 * r.Models[i].TTFT99 }), "%.0f ms")
+		}
+		text += " | " + spread(s.figures(row, refused), "%.0f")
+		text += " | " + spread(s.figures(row, func(_ int, r run) (n float64) {
+			for _, m := range r.Models {
+				n += float64(m.Starts)
+			}
+			return n
+		}), "%.0f")
+		text += " | " + spread(s.figures(row, func(_ int, r run) (n float64) {
+			for _, m := range r.Models[hotModels:] {
+				n = max(n, m.TTFT99)
+			}
+			return n
+		}), "%.1f s")
+		rows = append(rows, text+" |")
+	}
+	return table("| | P99 of TTFT, m01 | m02 | m03 | m04 | refused | starts | largest P99 of TTFT of the others |", rows)
+}
