@@ -714,7 +714,10 @@ type Assignments struct {
 	Term     uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`        // of the planner that wrote them
 	// Number of replicas of the deployment when they were written, without those that an operator had taken away for a
 	// while. If it has another one, an operator wants that.
-	Wanted        uint32 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted uint32 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// Replicas that leave, as far as they are there. The deployment keeps one that is neither assigned nor withdrawn,
+	// such as one on a node that comes back, until the planner decides about it.
+	Withdrawn     []string `protobuf:"bytes,4,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,8 +773,15 @@ func (x *Assignments) GetWanted() uint32 {
 	return 0
 }
 
+func (x *Assignments) GetWithdrawn() []string {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
 // Assignment (desired) is one replica of a deployment. The deployment starts it on its devices, and
-// stops its replicas that have none. An assignment whose start failed is not tried again: the planner
+// stops its replicas that are withdrawn. An assignment whose start failed is not tried again: the planner
 // withdraws it, or writes it with another time.
 type Assignment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2240,11 +2250,12 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"l\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x8a\x01\n" +
 	"\vAssignments\x121\n" +
 	"\breplicas\x18\x01 \x03(\v2\x15.troupe.v1.AssignmentR\breplicas\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06wanted\x18\x03 \x01(\rR\x06wanted\"\xa2\x01\n" +
+	"\x06wanted\x18\x03 \x01(\rR\x06wanted\x12\x1c\n" +
+	"\twithdrawn\x18\x04 \x03(\tR\twithdrawn\"\xa2\x01\n" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"time"
 
 	"troupe/core/demand"
@@ -42,11 +43,17 @@ func (m *model) observed() planner.Deployment {
 			Devices: m.permitted, Weights: pages(m.WeightBytes), Need: m.needs(), Loads: m.loadTimes(),
 			IdleAfter: m.IdleAfter, WakeWait: m.WakeWait, Demand: m.demand(status),
 		},
-		Revision: m.stored, Replicas: m.active(), Planned: m.isPlanned, Assigned: m.assigned, Intended: m.intended,
-		Leader: routerNode,
+		Revision: m.stored, Replicas: m.active(), Planned: m.isPlanned, Assigned: m.assigned,
+		Withdrawn: m.withdrawn, Intended: m.intended, Leader: routerNode,
 	}
 	if m.byHand || m.level != deployment.NoLevel || len(m.preemptions) > 0 {
 		out.Model.HeldBy = "an operator"
+	}
+	if m.IdleAfter == 0 {
+		out.Model.IdleAfter = math.MaxInt64 // never
+	}
+	if m.level == deployment.Parked {
+		out.Model.Replicas = 0
 	}
 	if schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas) == schedule.Stopped {
 		out.Model.Min, out.Model.Max = 0, 0

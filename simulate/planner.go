@@ -112,7 +112,7 @@ func (m *model) assign(w planner.Write) (outcome planner.Outcome, revision uint6
 		m.wakes++
 		m.woken = s.key.at
 	}
-	m.assigned, m.intended = w.Replicas, w.Intended
+	m.assigned, m.withdrawn, m.intended = w.Replicas, w.Withdrawn, w.Intended
 	m.isPlanned = true
 	m.store(w.To+len(m.preemptions), m.level, "planned")
 	return planner.Done, m.stored, ""

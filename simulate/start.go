@@ -33,6 +33,7 @@ type model struct {
 	stored      uint64 // revision of what is stored
 	wanted      int    // replicas, as stored
 	assigned    []planner.Assignment
+	withdrawn   []string
 	intended    int  // replicas, as stored with the assignments
 	isPlanned   bool // there are assignments
 	byHand      bool // an operator has chosen the number of replicas

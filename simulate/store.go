@@ -14,7 +14,7 @@ func (m *model) apply() deployment.Apply {
 			StepTokens: uint32(m.StepTokens), Priority: int32(m.Class)},
 		Replicas: m.wanted, Rest: schedule.RestOf(m.wanted, m.MinReplicas, m.MaxReplicas), Sleeps: m.MinReplicas == 0,
 		Level: m.level, Preemptions: m.preemptions, Revision: schedule.Revision{Digest: m.digest(), Deploy: 1},
-		Planned: m.isPlanned, Assigned: m.assignments(),
+		Planned: m.isPlanned, Assigned: m.assignments(), Withdrawn: m.withdrawn,
 	}}
 }
 

@@ -56,7 +56,8 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	replicas, least, most := spec.Bounds()
 	d := core.Deployment{
 		Revision: revision, Replicas: replicas, Leader: status.GetNode(), Planned: spec.GetAssignments() != nil,
-		Intended: int(spec.GetAssignments().GetWanted()), Term: spec.GetAssignments().GetTerm(),
+		Withdrawn: spec.GetAssignments().GetWithdrawn(), Intended: int(spec.GetAssignments().GetWanted()),
+		Term:     spec.GetAssignments().GetTerm(),
 		Reserved: spec.ParkedReplicas(),
 	}
 	for _, p := range spec.GetPreemptions() {
@@ -180,7 +181,7 @@ func deviceName(node, gpu string) string { return node + "/" + gpu }
 
 // assignmentsOf converts the replicas of a write.
 func assignmentsOf(w core.Write) *messages.Assignments {
-	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.Intended)}
+	all := &messages.Assignments{Term: w.Term, Wanted: uint32(w.Intended), Withdrawn: w.Withdrawn}
 	for _, a := range w.Replicas {
 		out := &messages.Assignment{Replica: a.Replica, Why: a.Why, After: a.After}
 		if !a.At.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -67,8 +68,13 @@ func (d *Deployment) comparePlan(next Spec) {
 	d.hasPlan, d.planReplicas = true, next.Replicas
 }
 
-// beginPlan forgets what belongs to earlier assignments.
-func (d *Deployment) beginPlan() {
+// beginPlan notes which replicas are withdrawn, and forgets what belongs to earlier assignments.
+func (d *Deployment) beginPlan(last Spec) {
+	for name, r := range d.replicas {
+		_, was := last.Assigned[name]
+		_, is := d.spec.Assigned[name]
+		r.withdrawn = (r.withdrawn || was) && !is
+	}
 	for name, last := range d.attempts {
 		if a, ok := d.spec.Assigned[name]; !ok || !a.At.Equal(last.at) {
 			delete(d.attempts, name)
@@ -85,9 +91,11 @@ func (d *Deployment) beginPlan() {
 // replicas. One that wakes the deployment is a new beginning.
 func (d *Deployment) isPlan(next Spec) bool {
 	last := d.spec
-	if d.state != Active || !next.Planned || reflect.DeepEqual(last.Assigned, next.Assigned) {
+	same := reflect.DeepEqual(last.Assigned, next.Assigned) && slices.Equal(last.Withdrawn, next.Withdrawn)
+	if d.state != Active || !next.Planned || same {
 		return false
 	}
-	next.Planned, next.Assigned, next.Replicas = last.Planned, last.Assigned, last.Replicas
+	next.Planned, next.Assigned, next.Withdrawn, next.Replicas = last.Planned, last.Assigned, last.Withdrawn,
+		last.Replicas
 	return reflect.DeepEqual(last, next)
 }

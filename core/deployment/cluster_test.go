@@ -43,6 +43,8 @@ type cluster struct {
 	departed map[string]time.Time // node that is no member -> since when
 
 	failed map[assignmentID]bool // assignments whose replicas failed
+
+	withdrawn map[*replica]bool // the deployment saw that their last assignment was withdrawn
 }
 
 type preemptTimer struct {
@@ -92,7 +94,7 @@ func newCluster(t *rapid.T) *cluster {
 	c := &cluster{parks: make(map[string]bool),
 		t: t, d: New("m", "a"), now: time.Unix(1000, 0), nodes: map[string]*playedNode{}, stored: true, files: "one",
 		listed: map[string]time.Time{}, departed: map[string]time.Time{},
-		failed: map[assignmentID]bool{},
+		failed: map[assignmentID]bool{}, withdrawn: map[*replica]bool{},
 	}
 	c.spec = Spec{Settings: Settings{Path: "p", MaxSequences: 1}, Replicas: 2, Revision: schedule.Revision{Deploy: 1}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -134,6 +136,12 @@ func (c *cluster) apply() {
 	if c.stored {
 		c.revision++
 		c.wanted, c.spec.Rest = c.now, restOf(c.spec)
+		for name, r := range c.d.replicas {
+			_, was := c.d.spec.Assigned[name]
+			if _, is := c.spec.Assigned[name]; was != is {
+				c.withdrawn[r] = was
+			}
+		}
 		c.handle(Apply{c.spec, uint64(c.revision), hbm.Need{Fixed: need}})
 	} else {
 		c.handle(Remove{})

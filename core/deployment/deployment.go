@@ -89,10 +89,11 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 		d.failure, d.unplaced = nil, false
 		d.wake.wanted = now
 	}
+	last := d.spec
 	d.comparePlan(e.Spec)
 	d.spec, d.stored, d.need = e.Spec, e.Stored, e.Need
 	d.shift(applied)
-	d.beginPlan()
+	d.beginPlan(last)
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)
 		d.markDrop(d.replicas[name])

@@ -63,8 +63,11 @@
 //   - An assigned replica that is not there starts, with others at the same time. It waits while its
 //     node is no member or drains, while its GPU is quarantined, while other replicas have to leave for
 //     it, and until the model has been inspected.
-//   - A replica that is not assigned is retired, and so is one that is assigned to another GPU: it starts
-//     there when its memory is free. Sequences migrate only to replicas that stay.
+//   - A replica that is withdrawn is retired: it was assigned by the spec before, or Spec.Withdrawn has it, or the
+//     deployment is stopped. So is one that is assigned to another GPU: it starts there when its memory is free.
+//     Sequences migrate only to replicas that stay.
+//   - A replica that is neither assigned nor withdrawn serves until the planner decides about it. A node that comes
+//     back may have one whose assignment was withdrawn meanwhile, and a new leader may find one.
 //   - A replica that exits is restarted on the GPU where its memory is. If it is not assigned there any
 //     longer, its memory is freed.
 //   - An assignment has failed if its replica failed to load, lost its device, is faulty, or exited twice
@@ -122,7 +125,8 @@
 //   - planned: a replica starts only on the GPU to which it is assigned, or where its memory is until there
 //     is a plan; and the number of replicas that is stored does not change
 //   - failed: an assignment whose replica failed is not tried again with the same time
-//   - withdrawn: a replica that is not assigned where it is leaves as soon as all nodes have reported
+//   - withdrawn: a replica that is withdrawn, or assigned to another GPU, leaves as soon as all nodes have reported
+//   - offered: no other replica leaves, and one that is there without an assignment is reported without its time
 //   - reported: the status has each replica that is assigned or there once, and why its assignment failed
 //   - refused: a refusal counts only for the stored spec, and ends when nothing is missing
 //   - one phase: a replica changes its phase only along the table

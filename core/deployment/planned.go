@@ -1,11 +1,14 @@
 package deployment
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"troupe/core/schedule"
 )
 
-// follow starts the replicas that are assigned, and retires those that are not.
+// follow starts the replicas that are assigned, and retires those that are withdrawn.
 func (d *Deployment) follow(now time.Time) {
 	for _, name := range sorted(d.replicas) {
 		if why, surplus := d.whyLeaves(d.replicas[name]); why != "" {
@@ -40,8 +43,10 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 		return "", false
 	case assigned:
 		return "it is assigned to " + a.Node + "/" + strings.Join(a.GPUs, "+"), false
+	case r.withdrawn, slices.Contains(d.spec.Withdrawn, r.spec.Name), d.spec.Rest == schedule.Stopped:
+		return "it is no longer assigned", d.shrinks && d.current(r) // else it was replaced
 	}
-	return "it is no longer assigned", d.shrinks && d.current(r) // else it was replaced
+	return "", false // it came back, or an earlier term started it; the planner decides about it
 }
 
 // forgiveFailure forgets a failure once the replicas that are wanted serve. They may have served before it.

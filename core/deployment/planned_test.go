@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/preempt"
+	"troupe/core/schedule"
 )
 
 // assignmentID tells assignments of one name apart.
@@ -42,7 +43,12 @@ func (c *cluster) plan(t *rapid.T) {
 			next[name] = a
 		}
 	}
-	c.spec.Planned, c.spec.Assigned, c.spec.Replicas = true, next, len(next)
+	c.spec.Planned, c.spec.Assigned, c.spec.Replicas, c.spec.Withdrawn = true, next, len(next), nil
+	for _, name := range playedNames {
+		if next[name].Node == "" && rapid.IntRange(0, 1).Draw(t, "withdrawn") == 0 {
+			c.spec.Withdrawn = append(c.spec.Withdrawn, name)
+		}
+	}
 	c.apply()
 }
 
@@ -120,15 +126,25 @@ func (c *cluster) checkAttempts(e Event, before view) {
 	}
 }
 
+// mustLeave reports whether a replica leaves by the plan: it is withdrawn, or assigned to another GPU.
+func (c *cluster) mustLeave(r *replica) bool {
+	_, assigned := c.spec.Assigned[r.spec.Name]
+	return c.spec.Level == Parked || c.spec.Planned && !c.d.assignedAt(r.spec.Name, r.spec.At) &&
+		(assigned || c.withdrawn[r] || slices.Contains(c.spec.Withdrawn, r.spec.Name) ||
+			c.spec.Rest == schedule.Stopped)
+}
+
 // checkPlan checks that replicas are where they are assigned, and are reported.
 func (c *cluster) checkPlan() {
 	if c.d.state != Active {
 		return
 	}
 	for name, r := range c.d.replicas {
-		here := c.d.assignedAt(name, r.spec.At) && c.spec.Level != Parked
-		if r.phase <= Up && !here && c.d.allNodesReported(c.now) {
+		if r.phase <= Up && c.mustLeave(r) && c.d.allNodesReported(c.now) {
 			c.t.Fatalf("withdrawn: %s is %v on %v, assigned is %+v", name, r.phase, r.spec.At, c.spec.Assigned[name])
+		}
+		if unassigned := c.d.progressOf(name).At.IsZero(); !c.d.assignedAt(name, r.spec.At) && !unassigned {
+			c.t.Fatalf("offered: %s is reported as assigned to %v", name, r.spec.At)
 		}
 	}
 	reported := make(map[string]bool)
@@ -177,7 +193,12 @@ func (c *cluster) converge() {
 				delete(next, name)
 			}
 		}
-		c.spec.Planned, c.spec.Assigned = true, next
+		c.spec.Planned, c.spec.Assigned, c.spec.Withdrawn = true, next, nil
+		for _, name := range playedNames {
+			if _, assigned := next[name]; !assigned {
+				c.spec.Withdrawn = append(c.spec.Withdrawn, name)
+			}
+		}
 		c.apply()
 	}
 	c.settle(700)

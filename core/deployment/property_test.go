@@ -384,6 +384,10 @@ func (c *cluster) checkRetiring(e Retiring) {
 			c.t.Fatalf("observed first: %s is retired", e.Replica)
 		}
 	}
+	r := c.d.replicas[e.Replica]
+	if c.d.state == Active && r.preemption == nil && !c.d.takenAway(e.Replica) && !c.mustLeave(r) {
+		c.t.Fatalf("offered: %s is retired, though it is not withdrawn: %s", e.Replica, e.Why)
+	}
 }
 
 // check checks the invariants of the deployment's state.

@@ -57,6 +57,7 @@ type replica struct {
 	adopted    bool        // started by an earlier term or incarnation
 	drainCause string      // reason while it drains
 	surplus    bool        // it is removed because fewer are wanted
+	withdrawn  bool        // its last assignment was withdrawn
 	drop       bool        // its weights are freed when it stops
 	park       bool        // its weights move to the host cache when it stops
 }

@@ -24,7 +24,7 @@ const need = 8 << 20 // bytes per replica
 //	apply [stored=N] [engine=simulated] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby|parked]
 //	[preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
-//	[assigned=M:NODE[/GPUS][#AT][<OTHER],...|none|later]
+//	[assigned=M:NODE[/GPUS][#AT][<OTHER],...|none|later] [withdrawn=M,M...]
 //	                          the assignments: the number of GPUs if it is not 1, the time in seconds, and
 //	                          the replica that has to leave; later: it waits for the planner
 //	inspected [fault=X]
@@ -235,6 +235,7 @@ func (s *scripted) assign(l line) {
 		return
 	}
 	s.spec.Planned, s.spec.Assigned = all != "later", make(map[string]Assignment)
+	s.spec.Withdrawn = strings.FieldsFunc(l.named["withdrawn"], func(r rune) bool { return r == ',' })
 	for _, text := range strings.Split(all, ",") {
 		name, to, ok := strings.Cut(text, ":")
 		if !ok {
@@ -360,10 +361,13 @@ func format(e Effect) string {
 }
 
 // planOf returns the replicas that are assigned and not there, and what is wrong with others.
-func planOf(all []ReplicaProgress) (text string) {
+func planOf(all []ReplicaProgress, planned bool) (text string) {
 	for _, p := range all {
 		if p.Progress == ProgressAssigned {
 			text += fmt.Sprintf(", %s assigned to %s/%s", p.Replica, p.Node, strings.Join(p.GPUs, "+"))
+		}
+		if planned && p.At.IsZero() && p.Progress < ProgressLeaving {
+			text += ", " + p.Replica + " is not assigned there"
 		}
 		if p.Outdated {
 			text += ", " + p.Replica + " is outdated"
@@ -392,7 +396,7 @@ func (s *scripted) summary() string {
 	for _, p := range status.Preemptions {
 		text += fmt.Sprintf(", preemption of %s %v", p.Replica, p.Phase)
 	}
-	text += planOf(status.Replicas)
+	text += planOf(status.Replicas, s.d.spec.Planned)
 	text += ": " + status.Condition.String()
 	if status.Detail != s.detail && status.Detail != "" {
 		text += ", " + status.Detail

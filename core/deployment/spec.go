@@ -44,6 +44,7 @@ type Spec struct {
 	Preemptions []Preemption
 	Planned     bool                  // by the planner; else the replicas that are there stay
 	Assigned    map[string]Assignment // by replica
+	Withdrawn   []string              // replicas that leave, as far as they are there
 }
 
 // ReplicaSpec is the desired state of one replica.

@@ -32,6 +32,7 @@ type seen struct {
 	ended  map[string]string // replicas that failed or ended, with the reason
 	// progress is how far the replicas have come that were reported.
 	progress    map[string]schedule.Progress
+	offered     map[string]bool // replicas that are there, and neither assigned nor withdrawn
 	nodes       map[string]string
 	pools       map[string]bool // replicas that took adapters
 	quarantined map[string]bool // replicas on quarantined devices
@@ -65,7 +66,7 @@ func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
-		nodes: make(map[string]string), pools: make(map[string]bool),
+		offered: make(map[string]bool), nodes: make(map[string]string), pools: make(map[string]bool),
 		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
 		took: now.Sub(r.record.At)}
 	s.lacks = len(r.record.Plan.Unmet) > 0 && slices.ContainsFunc(r.record.Snapshot.Devices,
@@ -79,6 +80,7 @@ func (m *Machine) see(now time.Time) {
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
+			s.offered[p.Name] = d.offered(p)
 		}
 		s.models[d.Model.Name] = model
 		for _, p := range d.Pools {
@@ -189,6 +191,8 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 		switch {
 		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
+		case d.offered(r) && !m.seen.offered[r.Name]:
+			return r.Name + " is there, and not assigned"
 		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
 			return r.Name + " serves"
 		case r.Quarantined != m.seen.quarantined[r.Name]:

@@ -49,6 +49,7 @@
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
+//   - a replica is there that is neither assigned nor withdrawn, since its node came back;
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
@@ -68,12 +69,15 @@
 //
 // # What is stored
 //
-// A plan is stored as the assignments and the number of replicas of each deployment that it changes, by
-// compare-and-swap on the revision that was observed. One that is not stored ends the round, and the next
-// one begins with a new observation; so does one that was not confirmed, which may still be applied. A round
-// stores for 1 s at most, so that thousands of deployments do not delay a wake: what is left is planned again. A
-// deployment that is stored with another number of replicas than with its last assignments was changed by an
-// operator: the number is a lower or upper limit for the next plan, and the policy goes on from there.
+// A plan is stored as the assignments, the replicas that are withdrawn, and the number of replicas of each
+// deployment that it changes, by compare-and-swap on the revision that was observed. A replica on a node that is
+// away loses its assignment, but is not withdrawn: if it comes back, the next plan decides about it.
+//
+// A write that is not stored ends the round, and the next one begins with a new observation; so does one that was
+// not confirmed, which may still be applied. A round stores for 1 s at most, so that thousands of deployments do
+// not delay a wake: what is left is planned again. A deployment that is stored with another number of replicas than
+// with its last assignments was changed by an operator: the number is a lower or upper limit for the next plan, and
+// the policy goes on from there.
 //
 // A hold that has a time ends with the first write after it (Write.Released), which also ends the levels and
 // preemptions that an operator has set. Until then they stay, also while the
@@ -94,6 +98,7 @@
 //   - one write: at most one write is in flight
 //   - observed: a write carries the revision that was observed, or that the write before it has given
 //   - departures first: a replica that needs the memory of others is stored after these were withdrawn
+//   - offered: a plan that is stored assigns or withdraws each replica that is there and was neither
 //   - again: after a write that was not stored or not confirmed comes an observation, and no write
 //   - paused: nothing is stored while the planner is paused
 //   - bounded: a round stores a deployment at most twice

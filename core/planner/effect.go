@@ -88,10 +88,12 @@ type Write struct {
 	From, To int // replicas
 	Intended int // of To, without those that an operator has taken away for a while
 	Replicas []Assignment
-	Changes  []Change
-	Released string // what held the deployment until now, and ends with this write; empty: nothing
-	Outcome  Outcome
-	Failure  string // with NotStored and Unknown
+	// Withdrawn are the replicas that leave, as far as they are there.
+	Withdrawn []string
+	Changes   []Change
+	Released  string // what held the deployment until now, and ends with this write; empty: nothing
+	Outcome   Outcome
+	Failure   string // with NotStored and Unknown
 }
 
 // Change is a replica that a write adds or withdraws.

@@ -30,18 +30,21 @@ type Deployment struct {
 	// HeldTill, if that is set.
 	// Demand.Last is set by the Machine.
 	Model    schedule.Model
-	Revision uint64                 // of the stored value; 0: it was deleted
-	Replicas int                    // stored number, without those that an operator took away
-	Planned  bool                   // a planner has stored assignments
-	Assigned []Assignment           // as stored, by replica
-	Term     uint64                 // of the planner that stored them
-	Intended int                    // Write.Intended of when they were stored
-	Leader   string                 // node that leads the deployment; empty: none reports
-	Reports  []Report               // replicas that are assigned, or there, by name
-	Reserved []string               // names that an operator has taken away
-	Active   bool                   // there are requests now
-	Adapters []schedule.Adapter     // those that were requested lately, in the whole cluster
-	Pools    []schedule.AdapterPool // of the replicas that serve and take adapters
+	Revision uint64       // of the stored value; 0: it was deleted
+	Replicas int          // stored number, without those that an operator took away
+	Planned  bool         // a planner has stored assignments
+	Assigned []Assignment // as stored, by replica
+	// Withdrawn are replicas that leave by the stored assignments. Others that are there and not assigned came
+	// back after they were lost, and serve until a plan decides about them.
+	Withdrawn []string
+	Term      uint64                 // of the planner that stored them
+	Intended  int                    // Write.Intended of when they were stored
+	Leader    string                 // node that leads the deployment; empty: none reports
+	Reports   []Report               // replicas that are assigned, or there, by name
+	Reserved  []string               // names that an operator has taken away
+	Active    bool                   // there are requests now
+	Adapters  []schedule.Adapter     // those that were requested lately, in the whole cluster
+	Pools     []schedule.AdapterPool // of the replicas that serve and take adapters
 }
 
 // Assignment is a replica with its devices, as it is stored.
@@ -93,6 +96,13 @@ func (d *Deployment) assignment(replica string) (Assignment, bool) {
 	return Assignment{}, false
 }
 
+// offered reports whether a replica is there, and neither assigned nor withdrawn.
+func (d *Deployment) offered(r Report) bool {
+	_, assigned := d.assignment(r.Name)
+	return d.Planned && d.Revision != 0 && !assigned && !slices.Contains(d.Withdrawn, r.Name) &&
+		r.Progress > schedule.Assigned && r.Progress < schedule.Leaving
+}
+
 // holdEnded reports whether the time of a hold has passed, so that the hold is to be removed. It stays while the
 // deployment does not report, and is not changed.
 func (d *Deployment) holdEnded(now time.Time) bool {
@@ -114,9 +124,11 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 		p := r.Placed
 		p.After = nil
 		switch a, assigned := d.assignment(r.Name); {
-		case !assigned && (d.Planned || d.Revision == 0):
+		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r):
 			p.Progress = schedule.Leaving
-		case assigned:
+		case !assigned:
+			p.Failure = "" // failures are those of assignments
+		default:
 			p.After = a.After
 			elsewhere := !slices.Equal(p.Devices, a.Devices)
 			if !r.At.Equal(a.At) && (p.Failure != "" || p.Progress == schedule.Leaving || elsewhere) {

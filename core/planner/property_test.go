@@ -75,7 +75,7 @@ func (w *world) disturb() {
 	case "deploy":
 		w.deploy(d.Model.Name)
 	case "delete":
-		d.Revision, d.Assigned = 0, nil
+		d.Revision, d.Assigned, d.Withdrawn = 0, nil, nil
 	case "work":
 		d.Model.Demand.Pending = rapid.SampledFrom([]int{0, 3}).Draw(t, "work")
 	case "fail":
@@ -207,6 +207,7 @@ func (w *world) do(event func() []Effect) []Effect {
 			}
 		case Ended:
 			w.checkRefusals(e.Record)
+			w.checkOffers(e.Record)
 			if last := e.Record.Writes; len(last) > 0 && last[len(last)-1].Outcome > Done {
 				w.failed = true
 			}
@@ -233,6 +234,25 @@ func (w *world) checkRefusals(r *Record) {
 		told, any := w.refused[d.Model.Name]
 		if d.Leader != "" && d.Revision != 0 && (told != unmet || !any) {
 			w.Fatalf("refused: %s learned %v, and the plan says %+v", d.Model.Name, told, r.Plan.Unmet)
+		}
+	}
+}
+
+// checkOffers checks that a plan decides about replicas that came back.
+func (w *world) checkOffers(r *Record) {
+	if r.Outcome != "stored" && r.Outcome != "nothing to change" {
+		return
+	}
+	for _, d := range r.Planned {
+		for _, report := range d.Reports {
+			away := !slices.ContainsFunc(r.Snapshot.Devices, func(o schedule.Device) bool {
+				return o.Name == report.Devices[0]
+			})
+			if d.offered(report) && !away && !slices.ContainsFunc(r.Writes, func(e Write) bool {
+				return e.Name == d.Model.Name && (slices.Contains(e.Withdrawn, report.Name) || e.adds(report.Name))
+			}) {
+				w.Fatalf("offered: nothing is decided about %+v of %+v", report, d)
+			}
 		}
 	}
 }
@@ -320,6 +340,9 @@ func (w *world) settle() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.stored)) {
 		d := w.stored[name]
+		if i := slices.IndexFunc(d.Reports, d.offered); i >= 0 {
+			w.Fatalf("offered: %+v is there, and not assigned", d.Reports[i])
+		}
 		missing := slices.ContainsFunc(w.m.last.Plan.Unmet, func(u schedule.Unmet) bool { return u.Model == name })
 		if d.holdEnded(w.now.Add(-time.Minute)) {
 			w.Fatalf("released: %+v is still held", d.Model)

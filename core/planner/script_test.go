@@ -25,8 +25,8 @@ import (
 //	other NAME [term=N]           another writer changes the deployment, or a planner of that term
 //	work NAME N                   requests wait for the model
 //	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
-//	REPLICA up, REPLICA gone, REPLICA failed REASON
-//	                              what the deployment reports
+//	REPLICA up [DEVICE], REPLICA leaving, REPLICA gone, REPLICA failed REASON
+//	                              what the deployment reports; on the device if it is not assigned
 //	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
@@ -193,7 +193,11 @@ func (p *player) report(replica string, args []string) {
 	r := &d.Reports[i]
 	switch r.Since = p.now; args[0] {
 	case "up":
-		r.Progress = schedule.Up
+		if r.Progress = schedule.Up; len(args) > 1 {
+			r.Devices = args[1:]
+		}
+	case "leaving":
+		r.Progress = schedule.Leaving
 	case "takes":
 		r.Progress = schedule.Up
 		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
@@ -257,6 +261,7 @@ func (p *player) stored(e Store, how string) {
 	}
 	p.next++
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = p.next, e.To, e.Intended, e.Replicas, true
+	d.Withdrawn = e.Withdrawn
 	if e.Released != "" {
 		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}
 	}

@@ -27,6 +27,7 @@ type world struct {
 	next    uint64 // revision of the store
 	stored  map[string]*Deployment
 	nodes   map[string]bool // true: it drains
+	away    []Report        // replicas on nodes that are away
 	calls   []Effect        // that are not answered
 	late    []func()        // answers of earlier rounds
 	asked   map[string]time.Time
@@ -120,12 +121,18 @@ func (w *world) converge() {
 			node := r.Devices[0][:1]
 			_, there := w.nodes[node]
 			_, assigned := d.assignment(r.Name)
+			if !there && r.Progress == schedule.Up {
+				w.away = append(w.away, r)
+			}
 			return !there || r.Progress == schedule.Leaving && (!assigned || r.Failure == "")
 		})
+		w.bringBack(d)
 		for i := range d.Reports {
 			r := &d.Reports[i]
-			switch a, assigned := d.assignment(r.Name); {
-			case !assigned || d.Revision == 0 || !slices.Equal(a.Devices, r.Devices):
+			a, assigned := d.assignment(r.Name)
+			switch {
+			case d.Revision == 0, assigned && !slices.Equal(a.Devices, r.Devices),
+				!assigned && !d.offered(*r) && d.Planned:
 				r.Progress, r.Since = schedule.Leaving, w.now
 			case r.Progress == schedule.Starting:
 				r.Progress, r.Since = schedule.Up, w.now
@@ -145,6 +152,22 @@ func (w *world) converge() {
 		}
 		slices.SortFunc(d.Reports, func(a, b Report) int { return compare(a.Name, b.Name) })
 	}
+}
+
+// bringBack adds the replicas of a deployment whose nodes are back. One that is assigned to another node is stopped.
+func (w *world) bringBack(d *Deployment) {
+	w.away = slices.DeleteFunc(w.away, func(r Report) bool {
+		if _, there := w.nodes[r.Devices[0][:1]]; !there || r.Model != d.Model.Name {
+			return false
+		}
+		a, assigned := d.assignment(r.Name)
+		known := slices.ContainsFunc(d.Reports, func(o Report) bool { return o.Name == r.Name })
+		if !known && (!assigned || slices.Equal(a.Devices, r.Devices)) {
+			r.Since, r.At = w.now, a.At
+			d.Reports = append(d.Reports, r)
+		}
+		return true
+	})
 }
 
 func compare(a, b string) int {
@@ -212,7 +235,14 @@ func (w *world) apply(e Write) (Outcome, uint64) {
 	}
 	w.next++
 	w.changed = w.now
+	for i := range d.Reports { // the deployment sees that the assignment is withdrawn
+		_, was := d.assignment(d.Reports[i].Name)
+		if was && !slices.ContainsFunc(e.Replicas, func(a Assignment) bool { return a.Replica == d.Reports[i].Name }) {
+			d.Reports[i].Progress, d.Reports[i].Since = schedule.Leaving, w.now
+		}
+	}
 	d.Revision, d.Replicas, d.Intended, d.Assigned, d.Planned = w.next, e.To, e.Intended, e.Replicas, true
+	d.Withdrawn = e.Withdrawn
 	d.Term = e.Term
 	if e.Released != "" {
 		d.Model.HeldBy, d.Model.HeldTill = "", time.Time{}

@@ -29,13 +29,14 @@ func (m *Machine) writes() (all []Write) {
 			needed[name] = needed[name] || a.New && !own
 		}
 	}
+	withdrawn := m.withdrawn()
 	var last []Write
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		if d.undecided() {
 			continue
 		}
-		w := m.write(d, d.target(&r.index, there, r.record.At))
+		w := m.write(d, d.target(&r.index, there, r.record.At), withdrawn[d.Model.Name])
 		if w == nil {
 			continue
 		}
@@ -44,7 +45,7 @@ func (m *Machine) writes() (all []Write) {
 			continue
 		}
 		kept := slices.DeleteFunc(slices.Clone(w.Replicas), func(a Assignment) bool { return w.adds(a.Replica) })
-		if first := m.write(d, kept); len(kept) < len(w.Replicas) && first != nil {
+		if first := m.write(d, kept, w.Withdrawn); len(kept) < len(w.Replicas) && first != nil {
 			all = append(all, *first)
 			w.From, w.Released = first.To, ""
 			w.Changes = slices.DeleteFunc(w.Changes, func(c Change) bool { return c.Withdrawn })
@@ -89,10 +90,31 @@ func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (
 	return all
 }
 
+// withdrawn returns the replicas that the plan withdraws, by model. Those on devices that are away or failed are not
+// there.
+func (m *Machine) withdrawn() map[string][]string {
+	r := &m.round
+	usable, departs := make(map[string]bool), make(map[string]bool)
+	for _, device := range r.record.Snapshot.Devices {
+		usable[device.Name] = !device.Failed
+	}
+	for _, d := range r.record.Plan.Departures {
+		departs[d.Replica] = true
+	}
+	all := make(map[string][]string)
+	for _, p := range r.record.Snapshot.Replicas {
+		away := slices.ContainsFunc(p.Devices, func(name string) bool { return !usable[name] })
+		if departs[p.Name] && !away {
+			all[p.Model] = append(all[p.Model], p.Name)
+		}
+	}
+	return all
+}
+
 // write returns the write that gives a deployment its assignments, or nil if it has them.
-func (m *Machine) write(d *Deployment, to []Assignment) *Write {
+func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Write {
 	w := &Write{Name: d.Model.Name, Revision: d.Revision, Term: m.term, From: d.Replicas, To: m.number(d, len(to)),
-		Replicas: to}
+		Replicas: to, Withdrawn: withdrawn}
 	w.Intended = m.intended(d, w.To)
 	if d.holdEnded(m.round.record.Snapshot.At) {
 		w.Released = d.Model.HeldBy
@@ -105,6 +127,11 @@ func (m *Machine) write(d *Deployment, to []Assignment) *Write {
 	for _, a := range d.Assigned {
 		if !slices.ContainsFunc(to, func(o Assignment) bool { return o.Replica == a.Replica }) {
 			w.Changes = append(w.Changes, Change{a.Replica, true, m.round.index.departure(a.Replica)})
+		}
+	}
+	for _, r := range d.Reports {
+		if d.offered(r) && slices.Contains(withdrawn, r.Name) {
+			w.Changes = append(w.Changes, Change{r.Name, true, m.round.index.departure(r.Name)})
 		}
 	}
 	same := d.Planned && w.Released == "" && len(w.Changes) == 0 && w.To == w.From && w.Intended == d.Intended &&

@@ -77,7 +77,8 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 
 // unserved returns the refusal of a request that no replica serves, or reports that it waits until one does.
 // NotReady is temporary. All other reasons are final, as far as the router knows. A request that has begun
-// waits, unless the model or each of its replicas is parked: then no replica is left that could continue it.
+// waits, unless the model is stopped, or it or each of its replicas is parked: then no replica is left that could
+// continue it.
 // Replicas on standby finish it if it has output. A request for a model that an operator keeps from serving
 // wakes it, if the deployment allows that and the command came before the request.
 func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
@@ -103,7 +104,7 @@ func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
 		)}, false
 	case level != "" && (r.Wait || stored.Wakes && !r.held):
 		return Refusal{}, true
-	case level != "" && (!r.Begun || level == parked):
+	case level != "" && (!r.Begun || level == parked || stored.Rest == schedule.Stopped):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
 	case stored.Preempted && !r.Wait:

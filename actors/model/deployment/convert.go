@@ -47,7 +47,7 @@ func departedOf(msg *messages.MembersChanged) (all []core.Departed) {
 // specOf converts a stored deployment.
 func specOf(s *messages.DeploymentSpec) core.Spec {
 	return core.Spec{
-		Planned: s.GetAssignments() != nil, Assigned: assignedOf(s),
+		Planned: s.GetAssignments() != nil, Assigned: assignedOf(s), Withdrawn: s.GetAssignments().GetWithdrawn(),
 		Settings: core.Settings{
 			Engine: engineOf(s.GetEngine()),
 			Path:   s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),

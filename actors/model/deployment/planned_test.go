@@ -163,6 +163,9 @@ func TestKeepsReplicasUntilPlanned(t *testing.T) {
 		s.expectReplicas("b", "m-1")
 		s.expectAssigned("m-0@a/gpu-0 UP", "m-1@b/gpu-0 UP")
 		s.plan(1, []string{"m-1@b/gpu-0"})
+		s.expectReplicas("a", "m-0") // it came after the plan was made
+		s.expectAssigned("m-0@a/gpu-0 UP", "m-1@b/gpu-0 UP 1000")
+		s.plan(1, []string{"m-1@b/gpu-0"}, "m-0")
 		s.expectReplicas("a")
 		s.expectReplicas("b", "m-1")
 	})

@@ -158,11 +158,14 @@ func (s *stage) apply(replicas uint32) {
 }
 
 // plan stores a number of replicas, and assignments of the form replica@node/gpu+gpu; nil: none yet.
-func (s *stage) plan(replicas uint32, assigned []string) {
+func (s *stage) plan(replicas uint32, assigned []string, withdrawn ...string) {
 	s.revision++
 	spec := &messages.DeploymentSpec{
 		Name: "m", Path: "p", BlockTokens: new(uint32(16)), Replicas: new(replicas), Level: s.level,
 		Assignments: assignments(assigned, 1000),
+	}
+	if assigned != nil {
+		spec.Assignments.Withdrawn = withdrawn
 	}
 	if s.sleeps {
 		spec.MinReplicas, spec.MaxReplicas = new(uint32(0)), new(uint32(4))
