@@ -58,16 +58,20 @@ func TestNormalizeBounds(t *testing.T) {
 
 // TestNormalizeTimes checks that times that only count for models that sleep are refused for others.
 func TestNormalizeTimes(t *testing.T) {
-	for refused, change := range map[string]func(*messages.DeploymentSpec){
-		"":                                  func(s *messages.DeploymentSpec) { s.IdleAfter, s.WakeWait = new(uint32(60)), new(uint32(60)) },
-		"idle_after is":                     func(s *messages.DeploymentSpec) { s.IdleAfter, s.MinReplicas = new(uint32(60)), new(uint32(1)) },
-		"wake_wait is":                      func(s *messages.DeploymentSpec) { s.WakeWait, s.MinReplicas = new(uint32(60)), new(uint32(1)) },
-		"wake_wait is 86401; at most 86400": func(s *messages.DeploymentSpec) { s.WakeWait = new(uint32(86401)) },
+	for _, test := range []struct {
+		least, idleAfter, wakeWait uint32
+		refused                    string
+	}{
+		{0, 60, 60, ""},
+		{1, 60, 0, "idle_after is 60"},
+		{1, 0, 60, "wake_wait is 60"},
+		{0, 0, 86401, "wake_wait is 86401; at most 86400"},
 	} {
-		s := bounds{1, 0, 1}.spec()
-		change(s)
-		if _, err := Normalize(s); (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
-			t.Errorf("%v, want %q", err, refused)
+		s := bounds{1, int(test.least), 1}.spec()
+		s.IdleAfter, s.WakeWait = &test.idleAfter, &test.wakeWait
+		_, err := Normalize(s)
+		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+			t.Errorf("%v, want %q", err, test.refused)
 		}
 	}
 }

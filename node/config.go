@@ -16,6 +16,7 @@ import (
 	"troupe/core/hbm"
 	"troupe/core/kv"
 	"troupe/core/replica"
+	"troupe/core/schedule"
 	"troupe/cuda/host"
 	"troupe/cuda/simulated"
 	"troupe/engine"
@@ -91,6 +92,8 @@ type Config struct {
 	// request. If it is empty, these lines go to Log.
 	AuditLog string
 
+	// Planning has the limits of the planner; zero fields have their defaults. All nodes should have the same.
+	Planning schedule.Options
 	// Deployments are applied at the start. Stored deployments that are not in this list are kept.
 	Deployments []*messages.DeploymentSpec
 	// Adapters are registered at the start, after Deployments are applied.

@@ -174,6 +174,7 @@ func (p *parts) startActors(context.Context) (err error) {
 		Planner: hierarchy.Planner{
 			Leases: leases, Members: p.nodes.Current, Cache: &p.cache, Pause: p.plannerPause.Get,
 			Assign: p.control.deployments.AssignAtRevision, Publish: p.publish, OnPlan: p.plans.Planned,
+			Options:     p.cfg.Planning,
 			AdapterUses: p.control.adapters.Popular, Adapters: p.catalogue.All,
 			Costs: p.costs().Steps,
 		},

@@ -31,7 +31,8 @@ func TestConvergesFromAnyState(t *testing.T) {
 		if rapid.Bool().Draw(t, "two leaders") {
 			w.rival()
 		}
-		w.now = w.now.Add(rapid.SampledFrom([]time.Duration{-9 * time.Hour, -time.Minute, 0, time.Hour}).Draw(t, "jump"))
+		jumps := rapid.SampledFrom([]time.Duration{-9 * time.Hour, -time.Minute, 0, time.Hour})
+		w.now = w.now.Add(jumps.Draw(t, "jump"))
 		for _, name := range names {
 			d := w.stored[name]
 			d.Leader, d.Model.Demand.Pending = "a", rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "requests")
@@ -48,7 +49,8 @@ func (w *world) scramble(d *Deployment) {
 	t := w.T
 	d.Model.HeldBy, d.Model.WakeWait, d.Replicas = "", -1, min(max(d.Replicas, d.Model.Min), d.Model.Max)
 	at := func() time.Time {
-		return w.now.Add(rapid.SampledFrom([]time.Duration{-9 * time.Hour, -time.Minute, 0, 9 * time.Hour}).Draw(t, "at"))
+		ago := rapid.SampledFrom([]time.Duration{-9 * time.Hour, -time.Minute, 0, 9 * time.Hour})
+		return w.now.Add(ago.Draw(t, "at"))
 	}
 	on := func() []string {
 		return []string{rapid.SampledFrom([]string{"a/gpu-0", "b/gpu-0", "gone/gpu-0"}).Draw(t, "on")}

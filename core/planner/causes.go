@@ -14,7 +14,8 @@ const (
 	livelyFor = 5 * time.Second
 	// changedFor is how long they do after a change that was reported.
 	changedFor = time.Second
-	// waitInterval is the longest time between two plans while requests wait for a model without replicas.
+	// waitInterval is the longest time between two plans while requests wait for a model without replicas, or
+	// replicas lack and devices do not work that may soon.
 	waitInterval = time.Second
 	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
 	// plans of a later term.
@@ -25,6 +26,7 @@ const (
 type seen struct {
 	at     time.Time
 	due    time.Time // a backoff ends or a start times out; zero: none
+	lacks  bool      // models lacked replicas while devices did not work
 	took   time.Duration
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
@@ -63,8 +65,11 @@ func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
-		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		nodes: make(map[string]string), pools: make(map[string]bool),
+		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
 		took: now.Sub(r.record.At)}
+	s.lacks = len(r.record.Plan.Unmet) > 0 && slices.ContainsFunc(r.record.Snapshot.Devices,
+		func(d schedule.Device) bool { return d.Failed || d.Quarantined || d.Silent })
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
 		model := m.seenOf(d)
@@ -113,6 +118,9 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	}
 	if due := m.seen.due; !due.IsZero() && !now.Before(due) {
 		all = append(all, "a backoff or a start has ended")
+	}
+	if m.seen.lacks && since >= waitInterval {
+		all = append(all, "replicas lacked, and devices did not work")
 	}
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()

@@ -57,6 +57,7 @@
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
+//   - models lacked replicas while devices did not work, and then again every second;
 //   - a backoff, the time for a start, or a hold has ended.
 //
 // Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
@@ -80,9 +81,9 @@
 //
 // # Adapters
 //
-// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// With each plan, replicas that serve learn which adapters to fetch ahead (Prefetch): those that are
 // popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
-// replica that lacks the same ones for a minute is told again.
+// replica that lacks the same ones for a minute learns of them again.
 //
 // # Invariants
 //

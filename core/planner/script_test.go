@@ -18,6 +18,7 @@ import (
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
 //	node NAME [drains], lose-node NAME
+//	fail NODE, heal NODE          its device is lost, or works again
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
@@ -55,6 +56,7 @@ type player struct {
 	next   uint64
 	all    []*Deployment
 	nodes  []Node
+	failed []string // nodes whose device is lost
 	calls  []Effect
 	lines  []string
 }
@@ -73,6 +75,11 @@ func (p *player) event(name string, args []string) {
 		p.nodes = slices.DeleteFunc(p.nodes, func(n Node) bool { return n.Name == args[0] })
 		if name == "node" {
 			p.nodes = append(p.nodes, Node{Name: args[0], GPUs: []string{"gpu-0"}, Draining: len(args) > 1})
+		}
+	case "fail", "heal":
+		p.failed = slices.DeleteFunc(p.failed, func(node string) bool { return node == args[0] })
+		if name == "fail" {
+			p.failed = append(p.failed, args[0])
 		}
 	case "deploy":
 		p.deploy(args)
@@ -233,7 +240,7 @@ func (p *player) answer(how string) {
 		var all []Device
 		for _, n := range e.Nodes {
 			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/gpu-0", Node: n.Name, Memory: 40 * gib,
-				Draining: n.Draining, Utilization: -1}})
+				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}})
 		}
 		p.perform(p.m.Surveyed(e.Round, all, p.at()))
 	case MakePlan:

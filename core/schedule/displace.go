@@ -10,7 +10,7 @@ import (
 type victim struct {
 	*replica
 	idle  bool    // its model has no requests
-	worth float64 // sequences and arrivals per second, per GiB that leaves
+	worth float64 // average of sequences, and arrivals per second, per GiB that leaves
 	last  time.Time
 }
 
@@ -195,8 +195,11 @@ func (w *world) allowed(q request, leave []*replica) bool {
 func (w *world) victim(r *replica) victim {
 	m := r.model
 	v := victim{replica: r, idle: m.Demand.idle(w.at, w.options), last: m.Demand.Last}
-	v.worth = (float64(m.Demand.sequences()) + max(0, m.Demand.Rate)) /
-		(max(1, m.bytes()) / (1 << 30))
+	sequences, known := w.memory.Models[m.Name].Learned.Sequences.value()
+	if !known {
+		sequences = float64(m.Demand.sequences())
+	}
+	v.worth = (sequences + max(0, m.Demand.Rate)) / (max(1, m.bytes()) / (1 << 30))
 	return v
 }
 

@@ -15,6 +15,7 @@ type slot struct {
 	served  []string               // models of requests, in order
 	waited  map[string]time.Duration
 	loads   int
+	refused []string // models whose requests do not wait
 }
 
 const loadTime = 4 * time.Second
@@ -59,6 +60,11 @@ func (s *slot) second(arrivals ...string) {
 	}
 	plan := Make(s.Snapshot)
 	s.Memory = plan.Memory
+	for _, u := range plan.Unmet {
+		if !u.Later {
+			s.refused = append(s.refused, u.Model)
+		}
+	}
 	for _, d := range plan.Departures {
 		s.Replicas = slices.DeleteFunc(s.Replicas, func(r Placed) bool { return r.Name == d.Replica })
 	}
@@ -77,7 +83,8 @@ func (s *slot) second(arrivals ...string) {
 func TestRequestsAreGathered(t *testing.T) {
 	turn := 30*time.Second + loadTime // the residence, and the load of the next model
 	for _, test := range []struct{ wakeWait, bound time.Duration }{
-		{0, 2*turn + loadTime}, {time.Minute, time.Minute + turn + loadTime}, {10 * time.Minute, 10*time.Minute + 2*turn},
+		{0, 2*turn + loadTime}, {time.Minute, time.Minute + turn + loadTime},
+		{10 * time.Minute, 10*time.Minute + 2*turn},
 	} {
 		s := newSlot(test.wakeWait, "A", "B", "C")
 		for _, name := range []string{"A", "B", "A", "A", "C", "A", "B", "C"} {
@@ -107,6 +114,9 @@ func TestModelsTakeTurns(t *testing.T) {
 		const minutes = 30
 		for range minutes * 60 {
 			s.second(models...)
+		}
+		if len(s.refused) > 0 {
+			t.Errorf("wake_wait %s: %d times no request waits", wakeWait, len(s.refused))
 		}
 		turn := max(30*time.Second, wakeWait) + 2*loadTime
 		for _, name := range models {

@@ -172,7 +172,7 @@ func (w *world) add(m *model, phase int) bool {
 		}
 		for _, r := range room.victims {
 			r.leave(fmt.Sprintf("%s of %s needs its place: %s", u, m.Name, m.want.Why), m.Name)
-			r.model.want.Why = "its place went to " + m.Name
+			r.model.displaced(m)
 		}
 		on, why = room.on, fmt.Sprintf("%d replicas leave for it", len(room.victims))
 	}
@@ -181,6 +181,19 @@ func (w *world) add(m *model, phase int) bool {
 		w.changed(m)
 	}
 	return true
+}
+
+// displaced notes that a replica of a model has left for another model. If that was the last one, the requests
+// of the model wait for its turn, and without requests it sleeps.
+func (m *model) displaced(by *model) {
+	m.want.Why = "its place went to " + by.Name
+	switch {
+	case m.have() > 0:
+	case m.Demand.sequences() > 0:
+		m.want.Urgency = min(m.want.Urgency, Wake)
+	default:
+		m.want.Replicas = min(m.want.Replicas, m.Min)
+	}
 }
 
 // unpaired returns the replicas to be replaced that have no substitute and for which is holds.

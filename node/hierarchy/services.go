@@ -16,6 +16,7 @@ import (
 	"troupe/core/backend"
 	"troupe/core/cost"
 	plan "troupe/core/planner"
+	"troupe/core/schedule"
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/internal/recorder"
@@ -98,7 +99,8 @@ type Planner struct {
 	AdapterUses func() []*messages.AdapterDemand
 	Adapters    func(model string) []*messages.AdapterSpec
 	// Costs is that of planner.Config.
-	Costs func(device string, d *messages.DeploymentSpec, weights int64) (cost.Steps, bool)
+	Costs   func(device string, d *messages.DeploymentSpec, weights int64) (cost.Steps, bool)
+	Options schedule.Options // zero fields have their defaults
 }
 
 // Props returns the props of the planner.
@@ -110,8 +112,9 @@ func (p Planner) Props(b *Base) *actor.Props {
 		GPU:         func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
-		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Log: b.Log,
-		Costs: p.Costs, Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
+		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Options: p.Options,
+		Log: b.Log, Costs: p.Costs,
+		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
 			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
 	})
 }

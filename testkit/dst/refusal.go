@@ -126,7 +126,7 @@ func (c *cluster) expects(reason messages.Reason) bool {
 	}
 	switch {
 	case reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices(),
-		reason == messages.Reason_REASON_DEADLINE && (c.checks.cooling || c.Crowd > 0):
+		reason == messages.Reason_REASON_DEADLINE && (c.checks.cooling || c.Crowd > 0 || c.scarceDevices()):
 		return true
 	}
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {

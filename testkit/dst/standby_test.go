@@ -34,12 +34,17 @@ func TestSwitch(t *testing.T) {
 	}, 1, 2, 3, 4)
 }
 
+// sharedDevices gives the model m a replica on each node, so that it shares a device with k.
+func sharedDevices() []dst.Fault {
+	return []dst.Fault{{Kind: dst.Scale, Node: "n0", Model: "m", Count: 3}}
+}
+
 // TestSwitchActivated activates the models that have to leave a device at several times after a switch
 // has begun. Some of the switches fail because of that.
 func TestSwitchActivated(t *testing.T) {
 	failed := false
 	for seed := uint64(1); seed <= 8 && !failed; seed++ {
-		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{}}
+		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: sharedDevices()}
 		for i := range 20 {
 			to, other := "k", "m"
 			if i%2 == 1 {
@@ -70,7 +75,7 @@ func TestSwitchActivated(t *testing.T) {
 func TestSwitchUnreceived(t *testing.T) {
 	overruled := false
 	for seed := uint64(2); seed <= 3 || !overruled && seed <= 20; seed++ {
-		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: []dst.Fault{}}
+		o := dst.Options{Seed: seed, Nodes: 3, Calls: 60, Load: 12 * time.Second, Faults: sharedDevices()}
 		for i := range 5 {
 			to, other := "k", "m"
 			if i%2 == 1 {

@@ -73,7 +73,8 @@ func (d Day) with(extra []int) (hours float64) {
 		}
 		queue += batch.Rates[t]
 		room := float64(x) - load // of shared devices, or of replicas
-		if room < -1e-9 || d.Mode.Shared && batch.Min > 0 && x == 0 || !d.Mode.Shared && (x < batch.Min || x > batch.Max) {
+		if room < -1e-9 || d.Mode.Shared && batch.Min > 0 && x == 0 ||
+			!d.Mode.Shared && (x < batch.Min || x > batch.Max) {
 			return math.Inf(1)
 		}
 		can := min(room, float64(batch.Max)) * best

@@ -26,8 +26,8 @@ type dayRow struct {
 	set  []simulate.Setting
 }
 
-// ways are the scheduler and the baselines. The allocation of the published table is 4 replicas of code with two devices
-// each, 2 of translate, 4 of chat and 2 of summarize.
+// ways are the scheduler and the baselines. The allocation of the published table is 4 replicas of code with
+// two devices each, 2 of translate, 4 of chat and 2 of summarize.
 var ways = []dayRow{
 	{"slo", nil},
 	{"slo, from 0", settings("deployments.code.min_replicas=0", "deployments.translate.min_replicas=0",

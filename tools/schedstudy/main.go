@@ -15,11 +15,11 @@ import (
 
 // studies are the parts of the page, each of which simulates one scenario. Those run that are named.
 var studies = map[string]func(*study) error{"capacity": (*study).capacities, "day": (*study).days,
-	"slots": (*study).slots, "zipf": (*study).zipf}
+	"slots": (*study).slots, "zipf": (*study).zipf, "multiples": (*study).multiples}
 
 func main() {
 	s := &study{}
-	parts := flag.String("run", "capacity,day,slots,zipf", "studies whose missing results are computed")
+	parts := flag.String("run", "capacity,day,multiples,slots,zipf", "studies whose missing results are computed")
 	flag.StringVar(&s.scenarios, "scenarios", "examples/scenarios", "folder of the scenarios")
 	flag.StringVar(&s.solver, "solver", "tools/bound", "folder of the solver")
 	flag.StringVar(&s.file, "results", "docs/simulations/scheduler.json", "file with results; those in it are kept")
@@ -45,7 +45,7 @@ func (s *study) run(parts []string) error {
 	if err := s.results.load(s.file); err != nil {
 		return err
 	}
-	for _, name := range []string{"capacity", "day", "slots", "zipf"} {
+	for _, name := range []string{"capacity", "day", "multiples", "slots", "zipf"} {
 		if slices.Contains(parts, name) {
 			if err := studies[name](s); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -66,6 +66,11 @@ func (s *study) read(name string, set ...simulate.Setting) (*scenario.Scenario, 
 
 // simulate runs a scenario with settings, unless its result is known.
 func (s *study) simulate(row, name string, seed int, set ...simulate.Setting) error {
+	return s.simulateSome(row, name, seed, 0, set...)
+}
+
+// simulateSome is like simulate, with the first deployments only, unless their number is 0.
+func (s *study) simulateSome(row, name string, seed, deployments int, set ...simulate.Setting) error {
 	key := fmt.Sprintf("%s/%d", row, seed)
 	if _, known := s.results.Runs[key]; known || !strings.Contains(key, s.only) {
 		return nil
@@ -80,6 +85,9 @@ func (s *study) simulate(row, name string, seed int, set ...simulate.Setting) er
 		return err
 	}
 	cfg := sc.Config
+	if deployments > 0 {
+		cfg, source = first(sc, source, deployments)
+	}
 	cfg.Seed = uint64(seed)
 	r, err := simulate.Run(cfg, source)
 	if err != nil {

@@ -15,8 +15,9 @@ var pageText string
 // write writes the page from the results that are known.
 func (s *study) write() error {
 	t, err := template.New("page").Funcs(template.FuncMap{"capacities": s.capacityTable, "day": s.dayTable,
-		"bounds": s.boundTable, "slots": s.slotTable, "zipf": s.zipfTable,
-		"hours": func() int { return s.hours }}).Parse(pageText)
+		"bounds": s.boundTable, "slots": s.slotTable, "multiples": s.multipleTable, "zipf": s.zipfTable,
+		"hours": func() int { return s.hours }, "div": func(a, b int) int { return a / b }, "rare": s.rare,
+		"seeds": func() string { return fmt.Sprintf("Number of seeds: %d.", s.seeds) }}).Parse(pageText)
 	if err != nil {
 		return err
 	}
@@ -59,6 +60,16 @@ func (s *study) figures(row string, of func(seed int, r run) float64) (all []flo
 	return all
 }
 
+// attained returns the percentage of the requests of a model that were served within the SLO.
+func (s *study) attained(row string, model int) string {
+	return spread(s.figures(row, func(_ int, r run) float64 { return 100 * r.Models[model].Attained }), "%.2f")
+}
+
+// ttft returns the P99 of the TTFT of a model.
+func (s *study) ttft(row string, model int, format string) string {
+	return spread(s.figures(row, func(_ int, r run) float64 { return r.Models[model].TTFT99 }), format)
+}
+
 func (s *study) capacityTable() string {
 	var rows []string
 	for _, m := range models {
@@ -95,9 +106,9 @@ func (s *study) dayTable(when string) string {
 		}), "%.2f")
 		for i := range models {
 			if i < len(models)-1 {
-				row += " | " + spread(s.figures(key, func(_ int, r run) float64 { return 100 * r.Models[i].Attained }), "%.2f")
+				row += " | " + s.attained(key, i)
 			} else {
-				row += " | " + spread(s.figures(key, func(_ int, r run) float64 { return r.Models[i].TTFT99 }), "%.0f s")
+				row += " | " + s.ttft(key, i, "%.0f s")
 			}
 		}
 		row += " | " + spread(s.figures(key, func(_ int, r run) (n float64) {
@@ -108,7 +119,8 @@ func (s *study) dayTable(when string) string {
 		}), "%.0f")
 		rows = append(rows, row+" |")
 	}
-	return table("| | device-hours | of the bound | code in SLO, % | translate | chat | summarize, P99 of TTFT | starts |", rows)
+	return table("| | device-hours | of the bound | code in SLO, % | translate | chat | "+
+		"summarize, P99 of TTFT | starts |", rows)
 }
 
 func (s *study) boundTable(when string) string {
@@ -145,18 +157,37 @@ func (s *study) slotTable() string {
 		}
 		host := func(_ int, r run) (n float64) {
 			for _, m := range r.Models {
-				n += float64(m.From["host"])
+				n += float64(m.From["host cache"])
 			}
 			return n
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", wait, spread(least, "%.0f"),
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", waitWords[wait], spread(least, "%.0f"),
 			spread(s.figures(key, loads), "%.0f"), spread(s.figures(key, host), "%.0f"),
 			spread(s.figures(key, func(seed int, r run) float64 { return loads(seed, r) / bound(seed) }), "%.2f"),
-			spread(s.figures(key, func(_ int, r run) float64 { return r.Models[3].TTFT99 }), "%.1f s"),
+			s.ttft(key, 3, "%.1f s"),
 			spread(s.figures(key, refused), "%.0f")))
 	}
-	return table("| wait | least loads | loads | of these from host memory | of the least | P99 of TTFT of model d | refused |",
+	return table("| wait | least loads | loads | from host memory | of the least | P99 of TTFT of d | refused |",
 		rows)
+}
+
+// rare returns a figure about the requests of the slots.
+func (s *study) rare(what string) string {
+	factor, format := 100.0, "%.0f"
+	switch what {
+	case "LRU":
+		factor = 1
+	case "requests":
+		format = "%.1f"
+	}
+	key := map[string]string{"LRU": "LRU", "requests": "rare requests", "loads": "rare loads"}[what]
+	var all []float64
+	for seed := 1; seed <= s.seeds; seed++ {
+		if f, known := s.results.Bounds[fmt.Sprintf("slots/%d/%s", seed, key)]; known {
+			all = append(all, factor*f)
+		}
+	}
+	return spread(all, format)
 }
 
 func refused(_ int, r run) (n float64) {
@@ -171,7 +202,7 @@ func (s *study) zipfTable() string {
 	for _, row := range []string{"zipf/all", "zipf/hot models alone"} {
 		text := "| " + strings.TrimPrefix(row, "zipf/")
 		for i := range hotModels {
-			text += " | " + spread(s.figures(row, func(_ int, r run) float64 { return 1000 * r.Models[i].TTFT99 }), "%.0f ms")
+			text += " | " + s.ttft(row, i, "%.3f s")
 		}
 		text += " | " + spread(s.figures(row, refused), "%.0f")
 		text += " | " + spread(s.figures(row, func(_ int, r run) (n float64) {
@@ -188,5 +219,5 @@ func (s *study) zipfTable() string {
 		}), "%.1f s")
 		rows = append(rows, text+" |")
 	}
-	return table("| | P99 of TTFT, m01 | m02 | m03 | m04 | refused | starts | largest P99 of TTFT of the others |", rows)
+	return table("| | P99 of TTFT, m01 | m02 | m03 | m04 | refused | starts | largest P99 of the others |", rows)
 }

@@ -13,6 +13,9 @@ const slotScenario = "scheduler-slots"
 // slotWaits are the bounds of waits for which loads are counted.
 var slotWaits = []time.Duration{time.Second, time.Minute, time.Hour}
 
+// waitWords are the waits in tables.
+var waitWords = map[time.Duration]string{time.Second: "1 s", time.Minute: "1 min", time.Hour: "1 h"}
+
 // slots compares the loads of five models on three devices with the least possible.
 func (s *study) slots() error {
 	for seed := 1; seed <= s.seeds; seed++ {

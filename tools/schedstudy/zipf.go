@@ -1,26 +1,42 @@
 package main
 
-import "fmt"
+import (
+	"troupe/simulate"
+	"troupe/simulate/scenario"
+	"troupe/workload"
+)
 
 const (
 	zipfScenario = "scheduler-zipf"
-	zipfModels   = 20
 	hotModels    = 4
 )
 
-// zipf simulates twenty models on four devices, and each of the hot ones alone on them.
+// zipf simulates twenty models on four devices, and those with the most requests alone on them.
 func (s *study) zipf() error {
 	for seed := 1; seed <= s.seeds; seed++ {
 		if err := s.simulate("zipf/all", zipfScenario, seed); err != nil {
 			return err
 		}
-		var alone []string
-		for i := hotModels; i < zipfModels; i++ { // a rate of 0 is not allowed
-			alone = append(alone, fmt.Sprintf("workload.m%02d.rate=1e-9", i+1))
-		}
-		if err := s.simulate("zipf/hot models alone", zipfScenario, seed, settings(alone...)...); err != nil {
+		if err := s.simulateSome("zipf/hot models alone", zipfScenario, seed, hotModels); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// first leaves out all deployments but the first ones, and their requests.
+func first(sc *scenario.Scenario, source workload.Source, n int) (simulate.Config, workload.Source) {
+	cfg := sc.Config
+	cfg.Deployments = cfg.Deployments[:n]
+	kept := make(map[string]bool)
+	for _, d := range cfg.Deployments {
+		kept[d.Name] = true
+	}
+	return cfg, func(yield func(workload.Request, error) bool) {
+		for r, err := range source {
+			if (err != nil || kept[r.Model]) && !yield(r, err) {
+				return
+			}
+		}
+	}
 }
