@@ -116,7 +116,8 @@ func (d *Deployment) undecided() bool {
 	return d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0)
 }
 
-// placed returns the replicas of a deployment that a plan starts from.
+// placed returns the replicas of a deployment that a plan starts from. One that an operator has taken away leaves,
+// or is not there.
 func (d *Deployment) placed() (all []schedule.Placed) {
 	reported := make(map[string]bool)
 	for _, r := range d.Reports {
@@ -124,6 +125,11 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 		p := r.Placed
 		p.After = nil
 		switch a, assigned := d.assignment(r.Name); {
+		case slices.Contains(d.Reserved, r.Name):
+			if p.Progress == schedule.Assigned {
+				continue // it does not start
+			}
+			p.Progress = schedule.Leaving
 		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r):
 			p.Progress = schedule.Leaving
 		case !assigned:
@@ -142,7 +148,7 @@ func (d *Deployment) placed() (all []schedule.Placed) {
 		all = append(all, p)
 	}
 	for _, a := range d.Assigned {
-		if reported[a.Replica] {
+		if reported[a.Replica] || d.Leader != "" && slices.Contains(d.Reserved, a.Replica) {
 			continue
 		}
 		p := schedule.Placed{Name: a.Replica, Model: d.Model.Name, Devices: a.Devices, After: a.After, Since: a.At}

@@ -181,8 +181,17 @@ func (p *player) deploy(args []string) {
 func (p *player) report(replica string, args []string) {
 	d := p.find(replica[:strings.LastIndexByte(replica, '-')])
 	i := slices.IndexFunc(d.Reports, func(r Report) bool { return r.Name == replica })
-	if args[0] == "gone" {
+	switch args[0] {
+	case "gone":
 		d.Reports = slices.Delete(d.Reports, i, i+1)
+		return
+	case "parked", "activated":
+		d.Reserved = slices.DeleteFunc(slices.Clone(d.Reserved), func(name string) bool { return name == replica })
+		if args[0] == "parked" {
+			d.Reserved = append(d.Reserved, replica)
+		}
+		p.next++
+		d.Revision, d.Model.HeldBy, d.Model.Replicas = p.next, "ops", d.Replicas-len(d.Reserved)
 		return
 	}
 	a, _ := d.assignment(replica)

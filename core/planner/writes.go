@@ -126,7 +126,11 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 	}
 	for _, a := range d.Assigned {
 		if !slices.ContainsFunc(to, func(o Assignment) bool { return o.Replica == a.Replica }) {
-			w.Changes = append(w.Changes, Change{a.Replica, true, m.round.index.departure(a.Replica)})
+			why := m.round.index.departure(a.Replica)
+			if slices.Contains(d.Reserved, a.Replica) {
+				why = "an operator has taken it away"
+			}
+			w.Changes = append(w.Changes, Change{a.Replica, true, why})
 		}
 	}
 	for _, r := range d.Reports {
