@@ -53,7 +53,8 @@ func TestPrefetchesPopularAdapters(t *testing.T) {
 		s.sys.Root.Send(s.pid, &messages.AdaptersUsed{Node: "b", Adapters: []*messages.AdapterDemand{at("z@1", 20),
 			at("y@1", 4)}})
 		s.set(func() {
-			s.replicas = []*messages.ReplicaStatus{serving("m-0", replica.PID, 5), serving("m-1", other.PID, 8, "z", "x", "y")}
+			s.replicas = []*messages.ReplicaStatus{serving("m-0", replica.PID, 5),
+				serving("m-1", other.PID, 8, "z", "x", "y")}
 		})
 		s.after(2 * time.Second)
 		all := testkit.Got[*messages.PrefetchAdapters](replica)
@@ -70,17 +71,18 @@ func TestPrefetchesPopularAdapters(t *testing.T) {
 			}
 		}
 		if n := len(testkit.Got[*messages.PrefetchAdapters](other)); n != 0 {
-			t.Errorf("a replica that has all of them was told %d times", n)
+			t.Errorf("a replica that has all of them got %d commands", n)
 		}
 		report := s.ask(&messages.GetPlan{}).(*messages.PlanReport)
-		if step := report.GetSteps()[3]; step.GetName() != "prefetch" || step.GetResult() != "2 adapters for 1 replica" {
+		step := report.GetSteps()[3]
+		if step.GetName() != "prefetch" || step.GetResult() != "2 adapters for 1 replica" {
 			t.Errorf("%v", report.GetSteps())
 		}
 		s.set(func() { s.paused = true })
 		s.after(5 * time.Minute)
 		synctest.Wait()
 		if n := len(testkit.Got[*messages.PrefetchAdapters](replica)); n != 1 {
-			t.Errorf("it was told %d times, once before the pause", n)
+			t.Errorf("it got %d commands, one before the pause", n)
 		}
 	})
 }

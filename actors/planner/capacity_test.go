@@ -24,8 +24,8 @@ func TestCapacities(t *testing.T) {
 		return &messages.Quantiles{Count: count, Mean: mean, P99: 2 * mean}
 	}
 	replica := func(gpu string, state messages.ReplicaState) *messages.ReplicaStatus {
-		return &messages.ReplicaStatus{Node: "a", Gpu: gpu, State: state, MaxSequences: 16, StepTokens: 1000, KvBlocks: 1000,
-			BlockTokens: 16, TokensIn: 50, TokensCached: 50}
+		return &messages.ReplicaStatus{Node: "a", Gpu: gpu, State: state, MaxSequences: 16, StepTokens: 1000,
+			KvBlocks: 1000, BlockTokens: 16, TokensIn: 50, TokensCached: 50}
 	}
 	const serving, loading = messages.ReplicaState_REPLICA_STATE_SERVING, messages.ReplicaState_REPLICA_STATE_LOADING
 	fast, slow := replica("gpu-0", serving), replica("gpu-1", serving)

@@ -19,12 +19,13 @@ func TestWhatIf(t *testing.T) {
 			"engine": {"kind": "simulated"}}, "replicas": [{"name": "chat-0", "node": "a", "gpu": "gpu-0"}]}]}`,
 		"node.a.model": `{"sizes": {"weightBytes": "16000000000", "kvTokenBytes": "131072", "contextTokens": "8192"}}`,
 	} {
-		if _, err := conn.Subscribe("troupe.v1."+endpoint, func(m *nats.Msg) { _ = m.Respond([]byte(answer)) }); err != nil {
+		respond := func(m *nats.Msg) { _ = m.Respond([]byte(answer)) }
+		if _, err := conn.Subscribe("troupe.v1."+endpoint, respond); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for args, want := range map[string]string{
-		"":                                 "Simulated: 10m0s of virtual time from the present state. Nothing was changed.",
+		"":                                 "Simulated: 10m0s of virtual time from the present state.",
 		"--for 30s --demand chat=2/s":      "chat gets 2 requests/s",
 		"--for 30s -o json":                `"simulated": true`,
 		"--for 30s --set chat.slo.ttft=3s": "/ 3s",

@@ -37,7 +37,7 @@ func TestCapacity(t *testing.T) {
 		"no places":            {chatLoad(func(l *Load) { l.Places = 0 }), 0},
 		// The step is bound by memory, with or without prompts.
 		"cached prefixes": {chatLoad(func(l *Load) { l.Cached = 1 }), 47.8 / 200 / 5.86e-3},
-		"unknown prompts":      {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
+		"unknown prompts": {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
 	} {
 		if got := chat.Capacity(test.load); math.Abs(got-test.want) > 0.02*test.want {
 			t.Errorf("%s: %.3f requests/s, want %.3f", name, got, test.want)
@@ -48,7 +48,9 @@ func TestCapacity(t *testing.T) {
 // TestCapacityIsMonotone checks that nothing that is easier to serve lowers the capacity.
 func TestCapacityIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		number := func(name string, least, most int) float64 { return float64(rapid.IntRange(least, most).Draw(t, name)) }
+		number := func(name string, least, most int) float64 {
+			return float64(rapid.IntRange(least, most).Draw(t, name))
+		}
 		s := Steps{Form: rapid.SampledFrom([]Form{Sum, Max}).Draw(t, "form"), FixedUS: number("fixed", 1, 5000),
 			PromptTokenUS: number("prompt", 1, 100), DecodeSequenceUS: number("decode", 0, 500),
 			WeightsUS: number("weights", 0, 9000), ContextTokenUS: number("context", 0, 10) / 100}

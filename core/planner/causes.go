@@ -65,7 +65,8 @@ func (m *Machine) see(now time.Time) {
 	r := &m.round
 	s := seen{at: r.record.At, models: make(map[string]seenModel), ended: make(map[string]string),
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
-		nodes: make(map[string]string), pools: make(map[string]bool), due: schedule.Due(r.record.Snapshot, r.record.Plan),
+		nodes: make(map[string]string), pools: make(map[string]bool),
+		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
 		took: now.Sub(r.record.At)}
 	s.lacks = len(r.record.Plan.Unmet) > 0 && slices.ContainsFunc(r.record.Snapshot.Devices,
 		func(d schedule.Device) bool { return d.Failed || d.Quarantined || d.Silent })

@@ -81,9 +81,9 @@
 //
 // # Adapters
 //
-// With each plan, replicas that serve are told which adapters to fetch ahead (Prefetch): those that are
+// With each plan, replicas that serve learn which adapters to fetch ahead (Prefetch): those that are
 // popular in the cluster, fit beside the adapters in use, and are not on the device; see schedule.Prefetch. A
-// replica that lacks the same ones for a minute is told again.
+// replica that lacks the same ones for a minute learns of them again.
 //
 // # Invariants
 //

@@ -7,10 +7,10 @@ import (
 	"troupe/core/schedule"
 )
 
-// fetchAgain is the time after which a replica that still lacks the same adapters is told again.
+// fetchAgain is the time after which a replica that still lacks the same adapters learns of them again.
 const fetchAgain = time.Minute
 
-// fetched are the adapters that a replica was told to fetch ahead.
+// fetched are the adapters that a replica was last asked to fetch ahead.
 type fetched struct {
 	keys string
 	at   time.Time

@@ -64,7 +64,8 @@ func (v view) tooFew() (n int, why string) {
 			rate = d.Recent
 		}
 		if by := ceil(rate / d.Capacity); by > v.have {
-			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO by its profile", rate, d.Capacity)
+			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO by its profile", rate,
+				d.Capacity)
 		}
 	}
 	if spike && v.now.Sub(v.memory.Changed) >= o.Window {

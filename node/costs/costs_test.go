@@ -21,8 +21,8 @@ func TestSteps(t *testing.T) {
 	var broken error
 	reads := 0
 	c := &costs.Costs{
-		Profiles: []cost.Profile{{Device: cost.Device{Name: "L4"}}, measured("other", "L4", 1), measured("chat", "L4", 2),
-			measured("chat", "L4", 3)},
+		Profiles: []cost.Profile{{Device: cost.Device{Name: "L4"}}, measured("other", "L4", 1),
+			measured("chat", "L4", 2), measured("chat", "L4", 3)},
 		Simulated: []simulated.Config{on},
 		Predict: func(path string, _ simulated.Config) (cost.Steps, error) {
 			reads++
@@ -30,7 +30,8 @@ func TestSteps(t *testing.T) {
 		},
 	}
 	native := &messages.DeploymentSpec{Name: "x", Path: "/models/chat"}
-	counted := &messages.DeploymentSpec{Name: "x", Path: "/models/chat", Engine: &messages.EngineSpec{Kind: "simulated"}}
+	counted := &messages.DeploymentSpec{Name: "x", Path: "/models/chat",
+		Engine: &messages.EngineSpec{Kind: "simulated"}}
 	check := func(device string, d *messages.DeploymentSpec, want float64) {
 		t.Helper()
 		if s, known := c.Steps(device, d, 0); known != (want > 0) || s.FixedUS != want {

@@ -81,8 +81,8 @@ func (c Cluster) config(o Options) (*build, workload.Source, error) {
 			}
 		}
 	}
-	b.assume("requests arrive at random at the given mean rate, with the lengths of the last minute; their prompts share " +
-		"nothing")
+	b.assume("requests arrive at random at the given mean rate, with the lengths of the last minute; their prompts " +
+		"share nothing")
 	return b, workload.Merge(sources...), nil
 }
 
@@ -119,7 +119,8 @@ func (b *build) addDeployment(m *messages.DeploymentStatus) (used bool, err erro
 		b.assume("%s, which an operator has stopped, parked or put on standby, is not there", s.GetName())
 		return false, nil
 	case size == nil:
-		return false, fmt.Errorf("the sizes of model %s are unknown: no node has its folder %s", s.GetName(), s.GetPath())
+		return false, fmt.Errorf("the sizes of model %s are unknown: no node has its folder %s", s.GetName(),
+			s.GetPath())
 	}
 	slo := sloOf(s)
 	d := simulate.Deployment{
@@ -197,8 +198,8 @@ func (b *build) requests(m *messages.DeploymentStatus, rate float64, seed uint64
 	prompt, known := lengthsOf(m.GetDemand().GetPromptTokens(), unknownPrompt)
 	output, _ := lengthsOf(m.GetDemand().GetOutputTokens(), unknownOutput)
 	if !known {
-		b.assume("prompts of %s have %d tokens and outputs %d, since those of its requests are unknown", name, unknownPrompt,
-			unknownOutput)
+		b.assume("prompts of %s have %d tokens and outputs %d, since those of its requests are unknown", name,
+			unknownPrompt, unknownOutput)
 	}
 	b.assume("%s gets %.3g requests/s", name, rate)
 	return workload.Load{Length: b.For, Rate: rate, Models: workload.Names{List: []string{name}}, Prompt: prompt,

@@ -32,8 +32,9 @@ func (o Options) costsOn(kind string, d *messages.DeploymentSpec, s *messages.Mo
 	}
 	for _, p := range o.Profiles {
 		if p.Device.Name == device && p.Device.FLOPS != nil && p.Device.MemoryBandwidth != nil {
-			return roofline(p.Device, group, s), p, fmt.Sprintf("the steps of %s on %s take as long as the facts of the "+
-				"device allow", d.GetName(), kind), true
+			assumed = fmt.Sprintf("the steps of %s on %s take as long as the facts of the device allow", d.GetName(),
+				kind)
+			return roofline(p.Device, group, s), p, assumed, true
 		}
 	}
 	return steps, of, "", false

@@ -37,7 +37,8 @@ func live(t *testing.T, rate float64) (Cluster, []cost.Profile) {
 			Gpus: []*messages.GpuStatus{gpu("gpu-0"), gpu("gpu-1")}}},
 		Models: []*messages.DeploymentStatus{{Spec: spec,
 			Replicas: []*messages.ReplicaStatus{{Name: "chat-4", Node: "a", Gpu: "gpu-1"}},
-			Demand:   &messages.Demand{ArrivalsPerSecond: rate, PromptTokens: lengths(500), OutputTokens: lengths(200)}}},
+			Demand: &messages.Demand{ArrivalsPerSecond: rate, PromptTokens: lengths(500),
+				OutputTokens: lengths(200)}}},
 		Sizes: map[string]*messages.ModelSizes{"chat": {WeightBytes: 16 * gib, KvTokenBytes: 128 << 10,
 			ContextTokens: 8192}},
 	}, []cost.Profile{h200}
@@ -53,14 +54,17 @@ func TestRun(t *testing.T) {
 		decisions   int
 		text        []string
 	}{
-		"present": {1, nil, nil, 1, 0, []string{"Simulated: 3m0s", "would change nothing", "100.0%", "chat gets 1 requests/s",
+		"present": {1, nil, nil, 1, 0, []string{"Simulated: 3m0s", "would change nothing", "100.0%",
+			"chat gets 1 requests/s",
 			"as long as the facts of the device allow"}},
-		"more":       {1, nil, []string{"chat=25x"}, 2, 1, []string{"+ chat-0  a spike", "chat gets 25 requests/s"}},
-		"more alone": {1, []string{"chat.max_replicas=1"}, []string{"chat=25/s"}, 1, 0, []string{"would change nothing"}},
-		"less":       {1, []string{"chat.min_replicas=2", "chat.slo.ttft=1s"}, nil, 2, 1, []string{"/ 1s", "at least 2"}},
-		"three":      {1, []string{"chat.min_replicas=3", "chat.max_replicas=3"}, nil, 3, 2, []string{"at least 3"}},
-		"steady":     {10, nil, nil, 1, 0, []string{"would change nothing"}},
-		"none":       {0, nil, nil, 1, 0, []string{"chat gets no requests"}},
+		"more": {1, nil, []string{"chat=25x"}, 2, 1, []string{"+ chat-0  a spike", "chat gets 25 requests/s"}},
+		"more alone": {1, []string{"chat.max_replicas=1"}, []string{"chat=25/s"}, 1, 0,
+			[]string{"would change nothing"}},
+		"less": {1, []string{"chat.min_replicas=2", "chat.slo.ttft=1s"}, nil, 2, 1,
+			[]string{"/ 1s", "at least 2"}},
+		"three":  {1, []string{"chat.min_replicas=3", "chat.max_replicas=3"}, nil, 3, 2, []string{"at least 3"}},
+		"steady": {10, nil, nil, 1, 0, []string{"would change nothing"}},
+		"none":   {0, nil, nil, 1, 0, []string{"chat gets no requests"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, profiles := live(t, test.rate)
@@ -119,12 +123,14 @@ func TestErrors(t *testing.T) {
 			}
 			c.Models[0].Spec.Engine = nil
 		}, "no costs of model chat on NVIDIA L4; measure them there with troupe calibrate --model /models/chat"},
-		"engines": {func(c *Cluster, _ *Options) { c.Models[0].Spec.Engine = nil }, "no device runs engines of kind native"},
-		"sizes":   {func(c *Cluster, _ *Options) { c.Sizes = nil }, "no node has its folder /models/chat"},
-		"model":   {func(_ *Cluster, o *Options) { o.Set = []string{"x.replicas=1"} }, `no deployment "x"`},
-		"field":   {func(_ *Cluster, o *Options) { o.Set = []string{"chat.path=/x"} }, "the fields are min_replicas"},
-		"limits":  {func(_ *Cluster, o *Options) { o.Set = []string{"chat.min_replicas=3"} }, "min_replicas 3 of chat is more than max_replicas 2"},
-		"form":    {func(_ *Cluster, o *Options) { o.Demand = []string{"chat=2"} }, "not of the form chat=2x"},
+		"engines": {func(c *Cluster, _ *Options) { c.Models[0].Spec.Engine = nil },
+			"no device runs engines of kind native"},
+		"sizes": {func(c *Cluster, _ *Options) { c.Sizes = nil }, "no node has its folder /models/chat"},
+		"model": {func(_ *Cluster, o *Options) { o.Set = []string{"x.replicas=1"} }, `no deployment "x"`},
+		"field": {func(_ *Cluster, o *Options) { o.Set = []string{"chat.path=/x"} }, "the fields are min_replicas"},
+		"limits": {func(_ *Cluster, o *Options) { o.Set = []string{"chat.min_replicas=3"} },
+			"min_replicas 3 of chat is more than max_replicas 2"},
+		"form": {func(_ *Cluster, o *Options) { o.Demand = []string{"chat=2"} }, "not of the form chat=2x"},
 		"no rate": {func(c *Cluster, o *Options) {
 			c.Models[0].Demand, o.Demand = nil, []string{"chat=2x"}
 		}, "--demand chat=1.5/s"},
