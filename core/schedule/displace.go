@@ -10,7 +10,7 @@ import (
 type victim struct {
 	*replica
 	idle  bool    // its model has no requests
-	worth float64 // average of sequences, and arrivals per second, per GiB that leaves
+	worth float64 // average of arrivals per second, per GiB that leaves
 	last  time.Time
 }
 
@@ -195,11 +195,12 @@ func (w *world) allowed(q request, leave []*replica) bool {
 func (w *world) victim(r *replica) victim {
 	m := r.model
 	v := victim{replica: r, idle: m.Demand.idle(w.at, w.options), last: m.Demand.Last}
-	sequences, known := w.memory.Models[m.Name].Learned.Sequences.value()
+	// The average of sequences would count those that waited for the model.
+	demand, known := w.memory.Models[m.Name].Learned.Rate.value()
 	if !known {
-		sequences = float64(m.Demand.sequences())
+		demand = float64(m.Demand.sequences()) + max(0, m.Demand.Rate)
 	}
-	v.worth = (sequences + max(0, m.Demand.Rate)) / (max(1, m.bytes()) / (1 << 30))
+	v.worth = demand / (max(1, m.bytes()) / (1 << 30))
 	return v
 }
 

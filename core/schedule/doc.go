@@ -59,16 +59,16 @@
 // alone.
 //
 // If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums; the
-// minimum of a model may also take the place of a less important minimum. A replica without requests leaves
-// for any model that is woken or misses its SLO. For a model without any replica (wake) one of the same
-// priority leaves too, once the requests have waited so long that a load ends just within their wait
-// (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there for
-// its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority the
-// model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago. Demand is an average of some minutes. If a replica that has not been there for its residence has
-// at most half of the demand per byte, the requests wait for it instead, up to the residence longer. Pinned and
-// held replicas stay; what they keep away is refused, with their names. The priority of a model changes at most
-// once within the residence of its replicas.
+// minimum of a model may also take the place of a less important minimum. A replica without requests
+// leaves for any model that is woken or misses its SLO. For a model without any replica (wake) one of the
+// same priority leaves too, once the requests have waited so long that a load ends just within their wait
+// (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there
+// for its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority
+// the model without requests, then the one with the least demand per byte, then the one that was used the
+// longest ago. Demand is the average rate of some minutes. If a replica that has not been there for its
+// residence has at most half of the demand per byte, the requests wait for it instead, up to the residence
+// longer. Pinned and held replicas stay; what they keep away is refused, with their names. The priority of
+// a model changes at most once within the residence of its replicas.
 //
 // # Replacing replicas
 //
