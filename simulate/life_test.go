@@ -155,14 +155,14 @@ func TestWake(t *testing.T) {
 		m.Starts != 2 || m.Switches != 0 || fmt.Sprint(m.Loads) != "[{disk 1 4}]" {
 		t.Errorf("%+v", m)
 	}
-	// There is a plan when it serves, and every 10 s after that: from 61 s to 138.2 s, and from 301 s to 374.2 s.
-	if !near(m.DeviceHours, (77.2+73.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
+	// From 61 s to 129.2 s, and from 301 s to 366.2 s: a minute after it was last seen to have requests.
+	if !near(m.DeviceHours, (68.2+65.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
 		t.Errorf("%v device-hours", m.DeviceHours)
 	}
 	contains(t, record,
 		`{"at":61.000000000,"event":"assign","replica":"m-0","why":"1 requests wait, and no replica serves; a/gpu-0: `,
 		`{"at":67.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
-		`{"at":138.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m9s"}`,
+		`{"at":129.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m0s"}`,
 		`{"at":303.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
 }
 
@@ -228,10 +228,9 @@ func TestGroup(t *testing.T) {
 	d.Group, d.Priority = 2, schedule.Critical
 	cfg := Config{Duration: 5 * time.Minute, Devices: devices(3), Deployments: []Deployment{d, deploy("n", 1)}}
 	result, record := simulate(t, cfg, []workload.Request{{At: time.Minute, Model: "m", Prompt: 100, Output: 5}})
-	// 1 GiB to each device at a rate of 2 GB/s for both, 500 ms and 2 s; both devices from 61 s to 135.2 s, with
-	// plans every 10 s after it serves.
-	if m := result.Models[0]; m.Finished != 1 || m.LoadCount != 2 || !near(m.DeviceHours, 2*74.2/3600) ||
-		!near(result.DeviceHours, 2*74.2/3600+300.0/3600) {
+	// 1 GiB to each device at a rate of 2 GB/s for both, 500 ms and 2 s; both devices from 61 s to 126.2 s.
+	if m := result.Models[0]; m.Finished != 1 || m.LoadCount != 2 || !near(m.DeviceHours, 2*65.2/3600) ||
+		!near(result.DeviceHours, 2*65.2/3600+300.0/3600) {
 		t.Errorf("%+v, %v device-hours", m, result.DeviceHours)
 	}
 	contains(t, record, `"event":"serve","replica":"m-0","device":"a/gpu-1","took":"3.573741824s"}`)
