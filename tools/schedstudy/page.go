@@ -175,12 +175,12 @@ func (s *study) slotTable() string {
 func (s *study) rare(what string) string {
 	factor, format := 100.0, "%.0f"
 	switch what {
-	case "LRU":
+	case "LRU", "100 s":
 		factor = 1
 	case "requests":
 		format = "%.1f"
 	}
-	key := map[string]string{"LRU": "LRU", "requests": "rare requests", "loads": "rare loads"}[what]
+	key := map[string]string{"LRU": "LRU", "100 s": seenWait.String(), "requests": "rare requests", "loads": "rare loads"}[what]
 	var all []float64
 	for seed := 1; seed <= s.seeds; seed++ {
 		if f, known := s.results.Bounds[fmt.Sprintf("slots/%d/%s", seed, key)]; known {
