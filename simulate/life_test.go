@@ -143,8 +143,9 @@ func contains(t *testing.T, record string, lines ...string) {
 }
 
 // TestWake checks that requests wait while a model wakes, and computes by hand how long that takes: up to a second
-// until the planner observes them, the load of 1 GiB from the disk at 256 MiB/s, KV memory and engine, and graphs. The second
-// time the weights are still on the device. It goes to sleep with the first plan after a minute without a request.
+// until the planner observes them, the load of 1 GiB from the disk at 256 MiB/s, KV memory and engine, and
+// graphs. The second time the weights are still on the device. It goes to sleep with the first plan after a minute
+// without a request.
 func TestWake(t *testing.T) {
 	cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 0)},
 		Nodes: []Node{{Name: "a", Disk: 1 << 28}}}

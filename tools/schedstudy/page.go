@@ -180,7 +180,8 @@ func (s *study) rare(what string) string {
 	case "requests":
 		format = "%.1f"
 	}
-	key := map[string]string{"LRU": "LRU", "100 s": seenWait.String(), "requests": "rare requests", "loads": "rare loads"}[what]
+	key := map[string]string{"LRU": "LRU", "100 s": seenWait.String(), "requests": "rare requests",
+		"loads": "rare loads"}[what]
 	var all []float64
 	for seed := 1; seed <= s.seeds; seed++ {
 		if f, known := s.results.Bounds[fmt.Sprintf("slots/%d/%s", seed, key)]; known {
