@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -13,7 +14,7 @@ import (
 // TestPlan checks which requests "troupe plan" makes, and what it prints.
 func TestPlan(t *testing.T) {
 	url, conn := natsAt(t, "")
-	asked := make(map[string]string)
+	var asked sync.Map // endpoint -> request
 	for endpoint, answer := range map[string]string{
 		"planner.get": `{"planner": {"node": "a", "leads": true, "term": "3"}}`,
 		"planner.plan": `{"plan": {"node": "a", "term": "3",
@@ -24,7 +25,7 @@ func TestPlan(t *testing.T) {
 			"departures": [{"name": "kjv-0", "why": "idle"}]}]}`,
 	} {
 		if _, err := conn.Subscribe("troupe.v1."+endpoint, func(m *nats.Msg) {
-			asked[endpoint] = string(m.Data)
+			asked.Store(endpoint, m.Data)
 			_ = m.Respond([]byte(answer))
 		}); err != nil {
 			t.Fatal(err)
@@ -46,12 +47,19 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	req := &messages.ExplainModelRequest{}
-	if err := protojson.Unmarshal([]byte(asked["planner.explain"]), req); err != nil || req.GetName() != "kjv" {
-		t.Errorf("%s, %v", asked["planner.explain"], err)
+	if err := protojson.Unmarshal(requestOf(&asked, "planner.explain"), req); err != nil || req.GetName() != "kjv" {
+		t.Errorf("%v, %v", req, err)
 	}
 	runCommand(t, "plan", "--number", "7", "--nats", url)
 	plan := &messages.PlanRequest{}
-	if err := protojson.Unmarshal([]byte(asked["planner.plan"]), plan); err != nil || plan.GetNumber() != 7 {
-		t.Errorf("%s, %v", asked["planner.plan"], err)
+	if err := protojson.Unmarshal(requestOf(&asked, "planner.plan"), plan); err != nil || plan.GetNumber() != 7 {
+		t.Errorf("%v, %v", plan, err)
 	}
+}
+
+// requestOf returns the last request to an endpoint.
+func requestOf(asked *sync.Map, endpoint string) []byte {
+	data, _ := asked.Load(endpoint)
+	b, _ := data.([]byte)
+	return b
 }
