@@ -39,8 +39,10 @@ func TestDeployGoneFolder(t *testing.T) {
 	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
 		`{"deployment": {"name": "second", "path": "`+dir+`"}}`)
 	waitFor(t, "another model of the new files", func() bool {
-		m := answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "second"}`).GetModel()
-		return m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		all := answer[messages.ListModelsResponse](t, conn, "troupe.v1.models.list", `{}`).GetModels()
+		return slices.ContainsFunc(all, func(m *messages.DeploymentStatus) bool {
+			return m.GetSpec().GetName() == "second" && m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		})
 	})
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,13 @@ type stage struct {
 
 func (s *stage) set(change func()) { s.mu.Lock(); change(); s.mu.Unlock() }
 
+// spec returns what is stored of a deployment.
+func (s *stage) spec(i int) *messages.DeploymentSpec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.specs[i].GetSpec()
+}
+
 func (s *stage) deploy(name string, least, most uint32, change func(*messages.DeploymentSpec)) {
 	spec := (&messages.DeploymentSpec{Name: name, Path: "/" + name, Replicas: new(least), MinReplicas: new(least),
 		MaxReplicas: new(most)}).Complete()
@@ -357,11 +364,11 @@ func TestEndsHolds(t *testing.T) {
 		})
 		s.play()
 		s.after(59*time.Second, "m: 1 [] of term 7")
-		if !s.specs[0].GetSpec().Held() {
+		if !s.spec(0).Held() {
 			t.Error("it was released early")
 		}
 		s.after(2*time.Second, "m: 1 [m-0] of term 7")
-		if s.specs[0].GetSpec().Held() {
+		if s.spec(0).Held() {
 			t.Error("it is still held")
 		}
 		s.after(time.Minute)
