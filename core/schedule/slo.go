@@ -241,8 +241,8 @@ func (v view) needed(replicas int) string {
 		return fmt.Sprintf("%d sequences are too many for %.0f replicas", d.sequences(), left)
 	case d.Capacity > 0 && rate > o.Headroom*d.Capacity*left:
 		return fmt.Sprintf("%.3g requests/s are too many for %.0f replicas by the profile", rate, left)
-	case v.memory.Overload > 0 && rate > overloadMargin*v.memory.Overload*left:
-		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", rate, left)
+	case v.memory.Overload > 0 && max(rate, d.Rate) > overloadMargin*v.memory.Overload*left:
+		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", max(rate, d.Rate), left)
 	case d.KV*more > o.KVFull*o.Headroom:
 		return "the KV blocks of the remaining replicas would be full"
 	case excess(d.TTFT, v.SLO.TTFT, l.TTFT)*l.TTFT.growth(more) > o.DownHeadroom && d.Rate > 0:
