@@ -42,7 +42,6 @@ type world struct {
 	changed   time.Time         // last write that was stored
 	entered   time.Time         // when the state was entered
 	state     string            // with the round
-	known     bool              // this term's planner has told all deployments
 }
 
 func newWorld(t *rapid.T) *world {

@@ -14,7 +14,7 @@ import (
 func TestLives(t *testing.T) {
 	r := &recording.Recording{}
 	r.Snapshot.Replicas = []recording.Replica{{Name: "a-0", Model: "a", Node: "n", Device: "gpu-0"}}
-	for _, e := range []recording.Event{
+	r.Events = []recording.Event{
 		{At: 1, Kind: "replica.serving", Subject: "a-0", Detail: "on n/gpu-0"},
 		{At: 2, Kind: "replica.stopped", Subject: "a-0"},
 		{At: 3, Kind: "replica.placed", Subject: "a-0"},
@@ -26,8 +26,6 @@ func TestLives(t *testing.T) {
 		{At: 9.5, Kind: "replica.serving", Subject: "b-0", Detail: "on n/gpu-0"},
 		{At: 10, Kind: "replica.placed", Subject: "a-0"},
 		{At: 12, Kind: "replica.serving", Subject: "a-0", Detail: "on n/gpu-0"},
-	} {
-		r.Events = append(r.Events, e)
 	}
 	all := Lives(r, simulate.Result{Models: []simulate.ModelResult{
 		{Model: "a", Wakes: 1, Starts: 4, StartSeconds: 6, Switches: 1}, {Model: "b", Switches: 1}}})

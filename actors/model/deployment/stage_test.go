@@ -116,13 +116,6 @@ func (s *stage) join(name, id string) {
 	})
 }
 
-// leave removes a host from the cluster, as if it had failed.
-func (s *stage) leave(name string) {
-	s.change(func(m *messages.MembersChanged) {
-		m.Members = slices.DeleteFunc(m.Members, func(one *messages.Member) bool { return one.GetName() == name })
-	})
-}
-
 // start starts the deployment of a term.
 func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("term-", term), supervise.Strategy(nil),
