@@ -112,7 +112,8 @@ func (c *checks) assigned(client, model string, before, after *messages.Deployme
 	if earlier := before.GetAssignments().GetTerm(); term < earlier {
 		wrong("its term %d is older than %d", term, earlier)
 	}
-	if a.GetWanted() != after.GetReplicas() {
+	held := after.Held() // then what an operator has taken away does not count
+	if a.GetWanted() > after.GetReplicas() || !held && a.GetWanted() != after.GetReplicas() {
 		wrong("%d replicas are wanted, and the plan was for %d", after.GetReplicas(), a.GetWanted())
 	}
 	names := make(map[string]bool)
