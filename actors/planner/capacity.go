@@ -44,7 +44,7 @@ func capacitiesOf(view *messages.ClusterView, kinds map[string]string,
 func capacityOf(d *messages.DeploymentStatus, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
 ) float64 {
-	seen, slo := d.GetDemand(), sloOf(d.GetSpec())
+	seen, slo := d.GetDemand(), SLOOf(d.GetSpec())
 	if seen.GetPromptTokens().GetCount() < leastFinished || seen.GetOutputTokens().GetCount() < leastFinished {
 		return 0
 	}

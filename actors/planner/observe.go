@@ -73,7 +73,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	}
 	m := &d.Model
 	*m = schedule.Model{
-		Name: spec.GetName(), Priority: priorityOf(spec.GetPriority()), SLO: sloOf(spec), Min: least, Max: most,
+		Name: spec.GetName(), Priority: PriorityOf(spec.GetPriority()), SLO: SLOOf(spec), Min: least, Max: most,
 		Replicas: int(spec.Wanted()), Engine: engineOf(spec.GetEngine().GetKind()),
 		Group: int(spec.GetTensorParallel()), Pinned: spec.GetPinned(), Files: spec.GetRevisionDigest(),
 		Revision:  revisionOf(spec),
@@ -122,7 +122,8 @@ func hold(m *schedule.Model, spec *messages.DeploymentSpec) {
 	}
 }
 
-func priorityOf(p messages.Priority) schedule.Priority {
+// PriorityOf returns the priority of a deployment, as plans have it. An unset one is standard.
+func PriorityOf(p messages.Priority) schedule.Priority {
 	switch p {
 	case messages.Priority_PRIORITY_CRITICAL:
 		return schedule.Critical
@@ -134,11 +135,11 @@ func priorityOf(p messages.Priority) schedule.Priority {
 	return schedule.Standard
 }
 
-// sloOf returns the SLO of a deployment, or that of its priority if it has none.
-func sloOf(spec *messages.DeploymentSpec) schedule.SLO {
+// SLOOf returns the SLO of a deployment, or that of its priority if it has none.
+func SLOOf(spec *messages.DeploymentSpec) schedule.SLO {
 	s := spec.GetSlo()
 	if s.GetTtft() == nil && s.GetTpot() == nil {
-		return schedule.DefaultSLO(priorityOf(spec.GetPriority()))
+		return schedule.DefaultSLO(PriorityOf(spec.GetPriority()))
 	}
 	return schedule.SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration()}
 }

@@ -11,8 +11,8 @@ import (
 	"troupe/core/schedule"
 )
 
-// TestConvergesFromAnyState checks that assignments stop changing within convergeCycles, whatever is stored, runs
-// and is remembered at first: after changes by hand, the loss of nodes, an older bucket that was restored, a
+// TestConvergesFromAnyState checks that assignments stop changing within convergeCycles from any stored,
+// running and remembered state: after changes by hand, the loss of nodes, an older bucket that was restored, a
 // metrics outage, without requests, with two leaders for a moment, and when the clock jumps.
 func TestConvergesFromAnyState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

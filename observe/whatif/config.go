@@ -1,12 +1,12 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"troupe/actors/planner"
 	"troupe/core/backend"
 	"troupe/core/batch"
 	"troupe/core/cost"
@@ -122,13 +122,13 @@ func (b *build) addDeployment(m *messages.DeploymentStatus) (used bool, err erro
 		return false, fmt.Errorf("the sizes of model %s are unknown: no node has its folder %s", s.GetName(),
 			s.GetPath())
 	}
-	slo := sloOf(s)
+	slo := planner.SLOOf(s)
 	d := simulate.Deployment{
 		Name: s.GetName(), WeightBytes: int64(size.GetWeightBytes()), KVTokenBytes: int64(size.GetKvTokenBytes()),
 		ContextTokens: int(size.GetContextTokens()), Times: make(map[string]simulate.StepTimer),
 		Replicas: replicas, MinReplicas: least, MaxReplicas: most,
 		IdleAfter: time.Duration(s.GetIdleAfter()) * time.Second, Class: classOf(s.RequestClass()),
-		Priority: priorityOf(s.GetPriority()), MaxSequences: int(s.GetMaxSequences()),
+		Priority: planner.PriorityOf(s.GetPriority()), MaxSequences: int(s.GetMaxSequences()),
 		MaxWaiting: int(s.GetMaxWaiting()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
 		KVBlocks: int(s.GetKvBlocks()), Rate: m.GetDemand().GetArrivalsPerSecond(),
 		SLO: simulate.SLO{TTFT: slo.TTFT, TPOT: slo.TPOT},
@@ -228,25 +228,4 @@ func classOf(c messages.PriorityClass) batch.Class {
 		return batch.Interactive
 	}
 	return batch.Standard
-}
-
-func priorityOf(p messages.Priority) schedule.Priority {
-	switch p {
-	case messages.Priority_PRIORITY_CRITICAL:
-		return schedule.Critical
-	case messages.Priority_PRIORITY_HIGH:
-		return schedule.High
-	case messages.Priority_PRIORITY_BATCH:
-		return schedule.Batch
-	}
-	return schedule.Standard
-}
-
-// sloOf returns the SLO of a deployment, or that of its priority if it has none.
-func sloOf(s *messages.DeploymentSpec) schedule.SLO {
-	slo := s.GetSlo()
-	if cmp.Or(slo.GetTtft().AsDuration(), slo.GetTpot().AsDuration()) == 0 {
-		return schedule.DefaultSLO(priorityOf(s.GetPriority()))
-	}
-	return schedule.SLO{TTFT: slo.GetTtft().AsDuration(), TPOT: slo.GetTpot().AsDuration()}
 }
