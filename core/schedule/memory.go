@@ -62,7 +62,7 @@ func (m Memory) clone() Memory {
 }
 
 // prune forgets models that are gone and attempts that are long ago. If time has gone backwards, times in
-// the future become the present, and what had lasted begins again.
+// the future become the present, and what had lasted begins again, such as a backoff.
 func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
@@ -77,10 +77,13 @@ func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 		}
 	}
 	for key, a := range m.Avoid {
+		if a.At.After(now) {
+			a.At, a.Until = now, now.Add(a.Until.Sub(a.At))
+		}
 		if most := now.Add(o.MaxBackoff); a.Until.After(most) {
 			a.Until = most
-			m.Avoid[key] = a
 		}
+		m.Avoid[key] = a
 		model, _, _ := strings.Cut(key, " on ")
 		if now.Sub(a.Until) > o.MaxBackoff || models[model] == nil {
 			delete(m.Avoid, key)

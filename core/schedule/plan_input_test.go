@@ -140,3 +140,23 @@ func TestPlanOfTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// TestBackoffWhenTheClockGoesBack checks that a backoff begins again when the clock goes back, and does not become
+// the longest one.
+func TestBackoffWhenTheClockGoesBack(t *testing.T) {
+	p := &pool{Snapshot: Snapshot{At: began, Devices: []Device{{Name: "a/gpu-0", Node: "a", Memory: 80 * gib}},
+		Models: []Model{{Name: "m", Min: 1, Max: 1, Sized: true, Weights: gib,
+			Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}}},
+		Replicas: []Placed{{Name: "m-0", Model: "m", Devices: []string{"a/gpu-0"}, Progress: Starting, Since: began,
+			Failure: "it ended"}}}}
+	p.Memory = Make(p.Snapshot).Memory
+	p.Replicas, p.At = nil, began.Add(-9*time.Hour)
+	for wait, n := range map[time.Duration]int{0: 0, 9 * time.Second: 0, 11 * time.Second: 1} {
+		later := p.Snapshot
+		later.Memory = Make(p.Snapshot).Memory
+		later.At = p.At.Add(wait)
+		if plan := Make(later); len(plan.Assignments) != n {
+			t.Errorf("%d replicas %s after the clock went back, want %d", len(plan.Assignments), wait, n)
+		}
+	}
+}
