@@ -96,9 +96,10 @@
 //
 // A start that fails, or takes over 2 minutes and 4 times the expected load, is withdrawn. The model is not
 // tried again on those devices for 10 s, which doubles with each failure up to 10 minutes, unless its Revision
-// changes. An assignment that has not begun is withdrawn when the replicas that serve are enough. One that
-// waits for others to leave (After) is not late before those have had 30 s for their sequences and 2 minutes
-// more; if one of them stays after all, it is withdrawn.
+// changes. An assignment that has not begun is withdrawn when the replicas that serve are enough, but not
+// within 10 s (2 RecentWindow) of a change of their number, or what a spike has added would be given up at once.
+// One that waits for others to leave (After) is not late before those have had 30 s for their sequences and
+// 2 minutes more; if one of them stays after all, it is withdrawn.
 //
 // A device that fails takes its replicas with it. Those on a silent device count as they are.
 //

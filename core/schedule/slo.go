@@ -195,7 +195,7 @@ func (v view) carried() {
 func (v view) fewer() Want {
 	same := Want{v.have, Headroom, "enough"}
 	switch {
-	case v.idle > 0 && v.needed(v.up) == "":
+	case v.idle > 0 && v.now.Sub(v.memory.Changed) >= 2*v.options.RecentWindow && v.needed(v.up) == "":
 		return Want{v.have - v.idle, Headroom, fmt.Sprintf("%d replicas carry the load", v.up)}
 	case v.have > v.up:
 		same.Why = "some replicas do not serve yet"
