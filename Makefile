@@ -14,7 +14,7 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: race repeat fuzz fuzz-execs bench bench-shares chaos identity dst mutate damaged soak soak-plot
-.PHONY: sim-error scheduler-studies bench-switch rolling rounds interleavings nats
+.PHONY: sim-error pool-check scheduler-studies bench-switch rolling rounds interleavings nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -188,6 +188,9 @@ bench-switch: ## measure cold, parked, peer and standby switches over their floo
 
 sim-error: ## compare the simulator with a real cluster of three nodes, and write docs/simulations/error.md (25 minutes)
 	go run ./tools/simerror
+
+pool-check: ## serve six models on three nodes for ten minutes, beside the simulator; writes docs/simulations/pool.md
+	go run ./tools/poolcheck
 
 scheduler-studies: ## simulate the scheduler beside its bounds, and write docs/simulations/scheduler.md (1 hour)
 	cd tools/bound && npm ci --silent || echo "without npm, there are no bounds"
