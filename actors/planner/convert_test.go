@@ -42,6 +42,27 @@ func TestUnknownDemand(t *testing.T) {
 	}
 }
 
+// TestUtilizationOfDevices checks that a device without known peaks counts as used for its time share, and one that was
+// not observed as unknown.
+func TestUtilizationOfDevices(t *testing.T) {
+	second := durationpb.New(time.Second)
+	for _, c := range []struct {
+		is   *messages.GpuUtilization
+		want float64
+	}{
+		{nil, -1},
+		{&messages.GpuUtilization{}, -1},
+		{&messages.GpuUtilization{Observed: second, TimeShare: 0.3}, 0.3},
+		{&messages.GpuUtilization{Observed: second, TimeShare: 0.3, Utilization: new(0.1)}, 0.1},
+	} {
+		all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0"}},
+			[]*messages.GpuStatus{{Name: "gpu-0", Utilization: c.is}}, nil, nil)
+		if got := all[0].Utilization; got != c.want {
+			t.Errorf("%v: utilization %v, want %v", c.is, got, c.want)
+		}
+	}
+}
+
 // TestLimits checks the limits of deployments that sleep, are stopped or parked, or are held.
 func TestLimits(t *testing.T) {
 	spec := func(replicas, least, most uint32) *messages.DeploymentSpec {

@@ -101,8 +101,11 @@ func fill(d *core.Device, g *messages.GpuStatus, names map[string][]string) {
 	d.Kind = g.GetProduct()
 	d.Failed = g.GetQuarantine().GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
 	d.Quarantined = g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
-	if u := g.GetUtilization(); u != nil && u.Utilization != nil {
+	switch u := g.GetUtilization(); {
+	case u != nil && u.Utilization != nil:
 		d.Utilization = u.GetUtilization()
+	case u.GetObserved().AsDuration() > 0: // it is not more, whatever the peaks of the device are
+		d.Utilization = u.GetTimeShare()
 	}
 	if total := g.GetMemoryBytes(); total > 0 {
 		d.KVReserve = float64(g.GetBudget().GetKvReserve()) / float64(total)

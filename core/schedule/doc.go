@@ -20,7 +20,8 @@
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
-//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5);
+//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5). If the
+//     present ones have the places and the time for so many sequences, no other model leaves for it;
 //   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
 //     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
@@ -136,7 +137,8 @@
 //   - minimums: a model below its minimum loses a replica only to a more important minimum
 //   - settled: with a constant demand, plans stop changing
 //   - steps: a step of demand is followed with at most one reversal, to a number that meets the SLO
-//   - monotone: one device more does not cost a model of the highest priority a replica
+//   - monotone: one device more does not cost a model of the highest priority a replica, unless it gives a minimum
+//     of a lower one a place
 //
 // # Revisions
 //

@@ -108,7 +108,11 @@ func (w *world) neighbors(q request, d *device, stays func(*replica) bool) refus
 		}
 	}
 	if most := w.mostUse(q); busy && (d.Utilization < 0 && most < 1 || d.Utilization >= most) {
-		return refusal{"in use by other models", fmt.Sprintf("%.0f%%", 100*d.Utilization), false}
+		use := "unknown utilization"
+		if d.Utilization >= 0 {
+			use = fmt.Sprintf("%.0f%%", 100*d.Utilization)
+		}
+		return refusal{"in use by other models", use, false}
 	}
 	return refusal{}
 }

@@ -46,7 +46,7 @@ type Device struct {
 	Images      []string  // models whose weights are in the host memory of its node
 	DiskImages  []string  // models with an image of the weights on a disk of its node
 	Folders     []string  // models whose files are on its node
-	Utilization float64   // share of its time and roofline in use; negative: unknown
+	Utilization float64   // share of its time and roofline in use, or at most that; negative: unknown
 }
 
 // Priority is the priority of a deployment.
