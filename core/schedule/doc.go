@@ -77,8 +77,9 @@
 // the substitute serves, or as many others as the model wants. At most one replica more than the maximum is
 // there at once. An old replica that does not serve yet leaves at once.
 //
-// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If the
-// substitute would not fit then either, it stays. One on a draining device stays.
+// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If that frees
+// too little, since others use its weights on the device, these leave with it. If the substitute would not fit
+// then either, they stay. One on a draining device stays.
 //
 // If a model wants fewer replicas, those to be replaced leave first; then those that do not serve; then one on
 // the device and the node with the most replicas of the model; then the one with the fewest sequences; then
@@ -123,7 +124,7 @@
 //     held one is at least its number
 //   - held, pinned: such a model loses no replica to another one
 //   - substitute first: replicas that are replaced leave when as many others serve, except one at a time that
-//     leaves first, without room for a substitute
+//     leaves first, without room for a substitute, and those that share its weights
 //   - removal order: no replica that serves is surplus while one that does not serve stays
 //   - moments: a device has the memory of its replicas after the change of each model, in the order of
 //     Plan.Order; a replica that waits for others takes none before they have left

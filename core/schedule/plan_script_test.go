@@ -26,7 +26,7 @@ import (
 //	                               use, engine, unused and other in GiB, weights, host, disk and folder of a model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
-//	outdated REPLICA [GIB]         it no longer matches its deployment; weights that it does not share
+//	outdated REPLICA [FILES GIB]   it no longer matches its deployment, whose files have changed; its own weights
 //	streams REPLICA N              it has sequences
 //	linger                         replicas that are to leave do so when they are gone
 //	gone REPLICA                   it has left
@@ -71,7 +71,7 @@ func (s *scripted) handle(event []string) []string {
 	case "outdated":
 		r := s.replica(event[1])
 		if r.Outdated = true; len(event) > 2 {
-			r.Weights = number64(s.t, event[2]) * gib
+			r.Files, r.Weights = event[2], number64(s.t, event[3])*gib
 		}
 	case "streams":
 		s.replica(event[1]).Streams = int(number64(s.t, event[2]))

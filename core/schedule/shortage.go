@@ -108,17 +108,16 @@ func (d *device) holders(but *model) (all []Holder) {
 		if r.leaves || r.model == but {
 			continue
 		}
-		need, shares := r.need()
+		need := r.need()
 		i := slices.IndexFunc(all, func(h Holder) bool { return h.Model == r.Placed.Model })
 		if i < 0 {
 			i, all = len(all), append(all, Holder{Model: r.Placed.Model})
 		}
 		h := &all[i]
-		if shares && !but.sharesWith(r.model) && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
-			return o.model != nil && o.model.sharesWith(r.model) && !o.leaves && o.Weights == 0 &&
-				(o.model != r.model || slices.Contains(h.Replicas, o.Name))
+		if r.files != but.files && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
+			return o.files == r.files && !o.leaves && (o.model != r.model || slices.Contains(h.Replicas, o.Name))
 		}) {
-			need.Fixed += r.model.Weights
+			need.Fixed += r.weights()
 		}
 		h.Replicas = append(h.Replicas, r.Name)
 		h.Need = hbm.Need{Fixed: h.Need.Fixed + need.Fixed, Min: h.Need.Min + need.Min}

@@ -83,7 +83,7 @@ type Model struct {
 	Replicas int // wanted while an operator holds the model, or by the policy "static"
 	Engine   backend.Kind
 	Revision string   // of its settings and files; when it changes, earlier failures no longer count
-	Files    string   // of its weights; models with the same files share them on a device; empty: its own
+	Files    string   // of its weights; replicas with the same files share them on a device; empty: its own
 	Sized    bool     // Weights and Need are known; else no replica starts, or leaves for less load
 	Group    int      // devices of a replica, which hold equal parts of it; 0 is 1
 	Devices  []string // where replicas may start; empty: on any
@@ -160,8 +160,9 @@ type Placed struct {
 	Failure  string    // why its start failed, or why it ended; empty: neither
 	Outdated bool      // it has other files or settings than the deployment wants
 	Streams  int
-	// Weights are the bytes on each device that it does not share with other replicas of its model, since it
-	// has other files. Need is its other memory on each device. Zero: as the model says.
+	// Files are the files that an outdated replica has loaded, and Weights the bytes of its weights on each
+	// device. Need is its other memory on each device. Empty or zero: as the model says.
+	Files   string
 	Weights int64
 	Need    hbm.Need
 }
