@@ -158,6 +158,7 @@ func reportOf(model string, r *messages.AssignmentStatus, status *messages.Deplo
 	report := core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
+		Files: r.GetRevisionDigest(),
 	}}
 	for _, s := range status.GetReplicas() {
 		if s.GetName() == r.GetReplica() {

@@ -31,6 +31,7 @@ type ReplicaProgress struct {
 	At       time.Time // of its assignment; zero: it has none
 	// Quarantined means that its GPU is.
 	Quarantined bool
+	Files       string // digest of the files that it has loaded; empty: not known yet
 }
 
 // progress returns the progress of all replicas that are assigned or there, by name.
@@ -71,7 +72,7 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 	}
 	p.Node, p.GPUs = r.spec.At.Node, []string{r.spec.At.GPU}
 	p.Since, p.Progress = r.progressed, r.phase.progress()
-	p.Outdated = d.state != Unknown && !d.current(r)
+	p.Outdated, p.Files = d.state != Unknown && !d.current(r), r.last().Revision
 	return p
 }
 

@@ -19,7 +19,7 @@ func TestProgress(t *testing.T) {
 			}}}, at(now))
 	}
 	report := func(now int, state ReplicaState) {
-		d.Handle(Reported{Report: Report{Replica: "m-0", Actor: Ref{ID: "m-0"}, State: state}}, at(now))
+		d.Handle(Reported{Report: Report{Replica: "m-0", Actor: Ref{ID: "m-0"}, State: state, Revision: "r"}}, at(now))
 	}
 	expect := func(want ReplicaProgress) {
 		t.Helper()
@@ -41,16 +41,16 @@ func TestProgress(t *testing.T) {
 	d.Handle(Accepted{"m-0", Ref{ID: "m-0"}}, at(4))
 	expect(ReplicaProgress{Node: "a", Progress: ProgressStarting, Since: at(3), At: at(1)})
 	report(5, ReplicaServing)
-	expect(ReplicaProgress{Node: "a", Progress: ProgressUp, Since: at(5), At: at(1)})
+	expect(ReplicaProgress{Node: "a", Progress: ProgressUp, Since: at(5), At: at(1), Files: "r"})
 	assign(7, "b", 6)
-	expect(ReplicaProgress{Node: "a", Progress: ProgressLeaving, Since: at(7)})
+	expect(ReplicaProgress{Node: "a", Progress: ProgressLeaving, Since: at(7), Files: "r"})
 	d.Handle(Drained{Replica: "m-0"}, at(8))
-	expect(ReplicaProgress{Node: "a", Progress: ProgressLeaving, Since: at(7)})
+	expect(ReplicaProgress{Node: "a", Progress: ProgressLeaving, Since: at(7), Files: "r"})
 	d.Handle(Freed{d.replicas["m-0"].stopRequest()}, at(9))
 	expect(ReplicaProgress{Node: "b", Progress: ProgressStarting, Since: at(9), At: at(6)})
 	d.Handle(Accepted{"m-0", Ref{ID: "m-0"}}, at(10))
 	report(11, ReplicaFailed)
-	expect(ReplicaProgress{Node: "b", Progress: ProgressLeaving, Since: at(11), At: at(6),
+	expect(ReplicaProgress{Node: "b", Progress: ProgressLeaving, Since: at(11), At: at(6), Files: "r",
 		Failure: "replica m-0 failed to load"})
 	d.Handle(Freed{d.replicas["m-0"].stopRequest()}, at(12))
 	expect(ReplicaProgress{Node: "b", Progress: ProgressAssigned, Since: at(12), At: at(6),

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ import (
 //	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up [DEVICE], REPLICA leaving, REPLICA gone, REPLICA failed REASON
 //	                              what the deployment reports; on the device if it is not assigned
+//	REPLICA outdated FILES GIB    it has files of the deployment before, whose weights devices report with that size
 //	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
@@ -38,7 +40,7 @@ import (
 // The effects are followed by the state.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
-		p := &player{t: t, m: New(schedule.Options{}), now: began}
+		p := &player{t: t, m: New(schedule.Options{}), now: began, files: make(map[string]int64)}
 		return func(words []string) []string {
 			p.lines = nil
 			p.event(words[0], words[1:])
@@ -56,7 +58,8 @@ type player struct {
 	next   uint64
 	all    []*Deployment
 	nodes  []Node
-	failed []string // nodes whose device is lost
+	failed []string         // nodes whose device is lost
+	files  map[string]int64 // bytes of the weights on each device
 	calls  []Effect
 	lines  []string
 }
@@ -207,6 +210,10 @@ func (p *player) report(replica string, args []string) {
 		}
 	case "leaving":
 		r.Progress = schedule.Leaving
+	case "outdated":
+		r.Outdated, r.Files = true, args[1]
+		p.files = maps.Clone(p.files)
+		p.files[args[1]] = int64(p.number(args[2])) * gib
 	case "takes":
 		r.Progress = schedule.Up
 		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
@@ -244,7 +251,7 @@ func (p *player) answer(how string) {
 		var all []Device
 		for _, n := range e.Nodes {
 			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/gpu-0", Node: n.Name, Memory: 40 * gib,
-				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}})
+				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}, Files: p.files})
 		}
 		p.perform(p.m.Surveyed(e.Round, all, p.at()))
 	case MakePlan:

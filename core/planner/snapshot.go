@@ -39,11 +39,14 @@ func (m *Machine) note(o *Observation, now time.Time) {
 func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) schedule.Snapshot {
 	s := schedule.Snapshot{At: now, Away: o.Away, Memory: m.memory, Options: m.options}
 	counted := make(map[string]bool) // replicas whose memory the models say
-	use := useOf(devices)
+	use, files := useOf(devices), filesOf(devices)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
 		model := m.model(d, now)
 		placed := d.placed()
+		for i := range placed {
+			placed[i].Weights = files[placed[i].Files]
+		}
 		if share := mean(placed, use); share >= 0 {
 			model.Demand.Utilization = share
 		}
@@ -71,6 +74,18 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 		s.Devices = append(s.Devices, d.Device)
 	}
 	return s
+}
+
+// filesOf returns the bytes of the weights on a device by the digest of their files, as far as a device reports
+// them.
+func filesOf(devices []Device) map[string]int64 {
+	all := make(map[string]int64)
+	for _, d := range devices {
+		for files, bytes := range d.Files {
+			all[files] = max(all[files], bytes)
+		}
+	}
+	return all
 }
 
 // useOf returns the utilization of devices by each replica, as far as it is known.
