@@ -77,6 +77,7 @@ type leading struct {
 	outdatedAt time.Time            // when it was observed first
 	told       map[string]bool      // by model: whether it was last told of a refusal
 	silent     map[string]time.Time // since when devices have not answered
+	lost       map[string]lost      // by replica
 	fetched    map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
@@ -159,6 +160,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
+		m.recall(o, at.Time)
 		e.behind, e.outdated = m.behind(o, at.Time), m.isOutdated(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
@@ -210,7 +212,7 @@ func (m *Machine) observe(e event) {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
 			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
-			fetched: make(map[string]fetched), again: fmt.Sprintf("this node leads in term %d", e.Term),
+			fetched: make(map[string]fetched), lost: make(map[string]lost), again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
 	m.expire(e.Time)
@@ -279,6 +281,7 @@ func (m *Machine) take(result *Result, at At) {
 		m.counts.Plans++
 		r.record.Number = m.counts.Plans
 		m.memory, m.last, m.again, m.resumes = result.Plan.Memory, r.record, "", false
+		m.noteLost()
 		m.see(at.Time)
 	}
 }

@@ -18,7 +18,8 @@ import (
 //
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
-//	node NAME [drains], lose-node NAME
+//	node NAME [drains], lose-node NAME, forget-node NAME
+//	                              it is away, until it is back or the cluster has forgotten it
 //	fail NODE, heal NODE          its device is lost, or works again
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
@@ -58,6 +59,7 @@ type player struct {
 	next   uint64
 	all    []*Deployment
 	nodes  []Node
+	away   []schedule.Away
 	failed []string         // nodes whose device is lost
 	files  map[string]int64 // bytes of the weights on each device
 	calls  []Effect
@@ -74,10 +76,14 @@ func (p *player) event(name string, args []string) {
 		p.term = 0
 	case "pause", "resume":
 		p.paused = name == "pause"
-	case "node", "lose-node":
+	case "node", "lose-node", "forget-node":
 		p.nodes = slices.DeleteFunc(p.nodes, func(n Node) bool { return n.Name == args[0] })
-		if name == "node" {
+		p.away = slices.DeleteFunc(p.away, func(a schedule.Away) bool { return a.Node == args[0] })
+		switch name {
+		case "node":
 			p.nodes = append(p.nodes, Node{Name: args[0], GPUs: []string{"gpu-0"}, Draining: len(args) > 1})
+		case "lose-node":
+			p.away = append(p.away, schedule.Away{Node: args[0], Since: p.now})
 		}
 	case "fail", "heal":
 		p.failed = slices.DeleteFunc(p.failed, func(node string) bool { return node == args[0] })
@@ -239,7 +245,7 @@ func (p *player) answer(how string) {
 	case Acquire:
 		p.perform(p.m.Acquired(p.at()))
 	case Observe:
-		o := &Observation{Nodes: slices.Clone(p.nodes)}
+		o := &Observation{Nodes: slices.Clone(p.nodes), Away: slices.Clone(p.away)}
 		for _, d := range p.all {
 			seen := *d
 			seen.Assigned, seen.Reports = slices.Clone(d.Assigned), slices.Clone(d.Reports)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/schedule"
@@ -59,7 +60,13 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 			counted[p.Name] = model.Sized
 		}
 	}
+	for name := range m.lost {
+		s.Reserved = append(s.Reserved, name)
+	}
+	slices.Sort(s.Reserved)
+	returning := m.returning()
 	for _, d := range devices {
+		d.Returning = returning[d.Node]
 		for name, bytes := range d.Held {
 			if !counted[name] {
 				d.Other += bytes

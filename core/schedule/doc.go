@@ -47,9 +47,9 @@
 // one node, and on one island if possible.
 //
 // A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
-// the model's kind; it did not fail to start the model lately; it has the memory (core/hbm); it has no replica
-// of the same model, except for minimums and held numbers; and it is not of a critical model. Critical models
-// only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
+// the model's kind; no replica of the model may still come back there; it did not fail to start the model
+// lately; it has the memory (core/hbm); it has no replica of the same model, except for minimums and held
+// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
 // or under 0.8 for batch models; for a minimum or a wake any utilization will do. Weights that no replica
 // uses take no memory, since they can be evicted.
 //
@@ -105,8 +105,8 @@
 //
 // What a model does not get is in Unmet, with the closest device, the memory that it lacks, and the models that
 // would make room. Later is set if there may soon be room, so that requests wait: a replica of the model starts,
-// a node has been away or a device silent for under 30 s, a node leaves, a backoff ends within 30 s, or replicas
-// can leave after their residence.
+// a node has been away or a device silent for under 30 s, a node leaves or is just back, a backoff ends within
+// 30 s, or replicas can leave after their residence.
 //
 // # Invariants of plans
 //

@@ -23,7 +23,8 @@ import (
 //	demand NAME KEY=VALUE          running, waiting, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
-//	                               use, engine, unused and other in GiB, weights, host, disk and folder of a model
+//	                               use, engine, unused and other in GiB, weights, host, disk, folder and returning of a
+//	                               model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
 //	outdated REPLICA [FILES GIB]   it no longer matches its deployment, whose files have changed; its own weights
@@ -239,6 +240,8 @@ func (s *scripted) device(name, state string) {
 		d.Images = append(d.Images, value)
 	case "disk":
 		d.DiskImages = append(d.DiskImages, value)
+	case "returning":
+		d.Returning = strings.Fields(value)
 	case "folder":
 		d.Folders = append(d.Folders, value)
 	default:

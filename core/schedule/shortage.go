@@ -141,14 +141,14 @@ func (w *world) lastFailure(m *model) (why string) {
 }
 
 // later reports whether there may soon be room for a replica, so that requests wait: others of the model
-// start; a node is away for a moment or leaves; a device is silent, or its backoff ends; or replicas leave
+// start; a node is away for a moment, leaves, or is back; a device is silent, or its backoff ends; or replicas leave
 // after their residence or the wait of the requests.
 func (w *world) later(q request) bool {
 	if w.away || slices.ContainsFunc(q.replicas, func(r *replica) bool { return r.Progress < Up }) {
 		return true
 	}
 	for _, d := range w.devices {
-		if d.Leaving || d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
+		if d.Leaving || slices.Contains(d.Returning, q.Name) || d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
 			return true
 		}
 		if w.avoids(q.model, d) && w.soonAgain(q, d) {

@@ -41,12 +41,15 @@ type Device struct {
 	Silent      bool
 	SilentSince time.Time // zero: unknown
 	Leaving     bool      // its node leaves, and may come back: like one that drains
-	Weights     []string  // models whose weights are on the device
-	Unused      int64     // bytes of the weights on the device that no replica uses; they can be evicted
-	Images      []string  // models whose weights are in the host memory of its node
-	DiskImages  []string  // models with an image of the weights on a disk of its node
-	Folders     []string  // models whose files are on its node
-	Utilization float64   // share of its time and roofline in use; negative: unknown
+	// Returning are models whose replicas may come back with the node of the device: it has not listed them. None of
+	// these models starts another one there meanwhile.
+	Returning   []string
+	Weights     []string // models whose weights are on the device
+	Unused      int64    // bytes of the weights on the device that no replica uses; they can be evicted
+	Images      []string // models whose weights are in the host memory of its node
+	DiskImages  []string // models with an image of the weights on a disk of its node
+	Folders     []string // models whose files are on its node
+	Utilization float64  // share of its time and roofline in use; negative: unknown
 }
 
 // Priority is the priority of a deployment.
