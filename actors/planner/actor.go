@@ -63,6 +63,9 @@ func Props(cfg Config) *actor.Props {
 const (
 	tickInterval = time.Second
 	soonInterval = 100 * time.Millisecond
+	// restFactor bounds the time for observations that follow each other quickly to a quarter, since requests wait
+	// while the router answers.
+	restFactor = 4
 )
 
 type planner struct {
@@ -76,7 +79,9 @@ type planner struct {
 	ticks       uint64                        // number of the next tick
 	next        time.Time                     // of the next tick
 	last        time.Time                     // of the last one
+	viewTook    time.Duration                 // of the last observation, until it was converted
 	kinds       map[string]string             // of devices, by the last survey; it is not changed
+	paths       map[string]string             // folders of models, by the last observation
 	usesAt      time.Time                     // last report of this node
 	uses        map[string]used               // of adapters, by node
 	pools       map[string]*messages.ActorRef // replicas that take adapters, by the last observation
@@ -134,10 +139,15 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	now := supervise.Now(ctx)
 	interval := tickInterval
 	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(now) {
-		interval = soonInterval
+		interval = p.soon()
 	}
 	p.last = now
 	p.tickAt(ctx, now.Add(interval))
+}
+
+// soon returns the time between two ticks that follow each other quickly.
+func (p *planner) soon() time.Duration {
+	return min(max(soonInterval, restFactor*p.viewTook), tickInterval)
 }
 
 // tickAt makes the next tick come at a time, instead of when it was to come.
@@ -147,14 +157,14 @@ func (p *planner) tickAt(ctx actor.Context, at time.Time) {
 	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
 }
 
-// onClusterChanged makes the next tick come soon, but not sooner than soonInterval after the last one.
+// onClusterChanged makes the next tick come soon, but not sooner than p.soon after the last one.
 func (p *planner) onClusterChanged(ctx actor.Context) {
 	now := supervise.Now(ctx)
 	if leader, _ := p.Leader(); leader != p.Node {
 		return
 	}
 	p.machine.Changed(now)
-	if at := p.last.Add(soonInterval); at.Before(p.next) {
+	if at := p.last.Add(p.soon()); at.Before(p.next) {
 		p.tickAt(ctx, later(at, now))
 	}
 }
@@ -210,17 +220,7 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 func (p *planner) refuse(ctx actor.Context, e core.Refuse) {
 	for _, m := range p.Members().GetMembers() {
 		if m.GetName() == e.Leader {
-			ctx.Send(p.Deployments(m), refusalOf(e, p.path(e.Name)))
+			ctx.Send(p.Deployments(m), refusalOf(e, p.paths[e.Name]))
 		}
 	}
-}
-
-// path returns the folder of a model.
-func (p *planner) path(model string) string {
-	for _, d := range p.Stored() {
-		if d.GetSpec().GetName() == model {
-			return d.GetSpec().GetPath()
-		}
-	}
-	return ""
 }
