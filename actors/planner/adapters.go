@@ -2,6 +2,7 @@ package planner
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -99,7 +100,9 @@ func addUses(to map[string]map[string]schedule.Adapter, all []*messages.AdapterD
 			to[a.GetModel()] = of
 		}
 		sum := of[a.GetAdapter()]
-		sum.Uses += max(0, a.GetUses())
+		if uses := a.GetUses(); uses > 0 && !math.IsInf(uses, 1) {
+			sum.Uses += uses
+		}
 		if last := timeOf(a.GetLastUsed()); last.After(sum.Last) {
 			sum.Last = last
 		}

@@ -42,6 +42,23 @@ func TestUnknownDemand(t *testing.T) {
 	}
 }
 
+// TestImpossibleDemand checks that figures that are no numbers are unknown, and not part of a report.
+func TestImpossibleDemand(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
+		q := &messages.Quantiles{Count: 4, P99: x}
+		d, _ := demandOf(&messages.DeploymentStatus{Demand: &messages.Demand{ArrivalsPerSecond: x, RecentPerSecond: &x,
+			Ttft: q, Tpot: q}}, now)
+		if f := figures(d); d.TTFT != -1 || d.TPOT != -1 || f.Rate != nil || f.RecentRate != nil || f.Ttft != nil {
+			t.Errorf("%v: %+v, %v", x, d, f)
+		}
+		uses := make(map[string]map[string]schedule.Adapter)
+		addUses(uses, []*messages.AdapterDemand{{Model: "m", Adapter: "a", Uses: x}, {Model: "m", Adapter: "a", Uses: 2}})
+		if n := uses["m"]["a"].Uses; n != 2 {
+			t.Errorf("%v: %v uses", x, n)
+		}
+	}
+}
+
 // TestLimits checks the limits of deployments that sleep, are stopped or parked, or are held.
 func TestLimits(t *testing.T) {
 	spec := func(replicas, least, most uint32) *messages.DeploymentSpec {

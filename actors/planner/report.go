@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -127,7 +128,7 @@ func figures(d schedule.Demand) *messages.ModelFigures {
 }
 
 func known(x float64) *float64 {
-	if x < 0 {
+	if !(x >= 0) || math.IsInf(x, 1) {
 		return nil
 	}
 	return &x

@@ -36,7 +36,7 @@ func (m *Machine) note(o *Observation, now time.Time) {
 	}
 }
 
-// snapshot returns what a plan is made of.
+// snapshot returns what a plan is made of, without impossible figures, so that it can be recorded.
 func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) schedule.Snapshot {
 	s := schedule.Snapshot{At: now, Away: o.Away, Memory: m.memory, Options: m.options}
 	counted := make(map[string]bool) // replicas whose memory the models say
@@ -80,7 +80,7 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 		d.SilentSince = m.silent[d.Name]
 		s.Devices = append(s.Devices, d.Device)
 	}
-	return s
+	return schedule.Checked(s)
 }
 
 // filesOf returns the bytes of the weights on a device by the digest of their files, as far as a device reports

@@ -16,7 +16,7 @@ func Make(s Snapshot) Plan { return planned(s).plan() }
 
 // planned returns the pool of a snapshot with the decisions of a plan.
 func planned(s Snapshot) *world {
-	w := newWorld(check(s))
+	w := newWorld(Checked(s))
 	for _, m := range w.models {
 		w.decide(m)
 	}
