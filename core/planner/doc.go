@@ -44,7 +44,8 @@
 // # When a plan is due
 //
 // The leader observes the deployments and nodes every second, and every 100 ms for a while after a change
-// (Soon), or less often if that takes more than a quarter of the time. An observation leads to a plan every 10 s (Interval), and at once if
+// (Soon), or less often if that takes more than a quarter of the time. An observation leads to a plan every
+// 10 s (Interval), and at once if
 //
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;

@@ -212,7 +212,8 @@ func (m *Machine) observe(e event) {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
 			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
-			fetched: make(map[string]fetched), lost: make(map[string]lost), again: fmt.Sprintf("this node leads in term %d", e.Term),
+			fetched: make(map[string]fetched), lost: make(map[string]lost),
+			again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
 	m.expire(e.Time)

@@ -49,9 +49,9 @@
 // A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
 // the model's kind; no replica of the model may still come back there; it did not fail to start the model
 // lately; it has the memory (core/hbm); it has no replica of the same model, except for minimums and held
-// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
-// or under 0.8 for batch models; for a minimum or a wake any utilization will do. Weights that no replica
-// uses take no memory, since they can be evicted.
+// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models
+// join a device that others use if its utilization is under 0.4, or under 0.8 for batch models; for a minimum
+// or a wake any utilization will do. Weights that no replica uses take no memory, since they can be evicted.
 //
 // Of the devices that admit it, the best one has the fewest replicas of the model, then no other model, then
 // the fewest replicas of the model on its node, then the nearest weights (Where), then the least utilization,

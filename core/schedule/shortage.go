@@ -148,7 +148,8 @@ func (w *world) later(q request) bool {
 		return true
 	}
 	for _, d := range w.devices {
-		if d.Leaving || slices.Contains(d.Returning, q.Name) || d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
+		if d.Leaving || slices.Contains(d.Returning, q.Name) ||
+			d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
 			return true
 		}
 		if w.avoids(q.model, d) && w.soonAgain(q, d) {
