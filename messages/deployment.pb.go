@@ -880,6 +880,7 @@ type AssignmentStatus struct {
 	At             *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                                                // of the assignment; absent: it has none
 	Quarantined    bool                   `protobuf:"varint,9,opt,name=quarantined,proto3" json:"quarantined,omitempty"`                             // a device of it is
 	RevisionDigest string                 `protobuf:"bytes,10,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that it has loaded; empty: not known yet
+	Served         bool                   `protobuf:"varint,11,opt,name=served,proto3" json:"served,omitempty"`                                      // with failure: it had begun to serve
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -982,6 +983,13 @@ func (x *AssignmentStatus) GetRevisionDigest() string {
 		return x.RevisionDigest
 	}
 	return ""
+}
+
+func (x *AssignmentStatus) GetServed() bool {
+	if x != nil {
+		return x.Served
+	}
+	return false
 }
 
 // ReplicaNeed (report) is the device memory that a replica of a deployment needs, in bytes.
@@ -2271,7 +2279,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x04gpus\x18\x03 \x03(\tR\x04gpus\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
 	"\x05after\x18\x05 \x03(\tR\x05after\x12*\n" +
-	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xee\x02\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x86\x03\n" +
 	"\x10AssignmentStatus\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2283,7 +2291,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12 \n" +
 	"\vquarantined\x18\t \x01(\bR\vquarantined\x12'\n" +
 	"\x0frevision_digest\x18\n" +
-	" \x01(\tR\x0erevisionDigest\"~\n" +
+	" \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06served\x18\v \x01(\bR\x06served\"~\n" +
 	"\vReplicaNeed\x12\x18\n" +
 	"\aweights\x18\x01 \x01(\x04R\aweights\x12\x14\n" +
 	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x10\n" +

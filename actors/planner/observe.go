@@ -162,7 +162,7 @@ func reportOf(model string, r *messages.AssignmentStatus, streams int) core.Repo
 	return core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
-		Files: r.GetRevisionDigest(), Streams: streams,
+		Files: r.GetRevisionDigest(), Streams: streams, Served: r.GetServed(),
 	}}
 }
 

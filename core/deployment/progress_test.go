@@ -57,4 +57,24 @@ func TestProgress(t *testing.T) {
 		Failure: "replica m-0 failed to load"})
 	assign(13, "a", 13)
 	expect(ReplicaProgress{Node: "a", Progress: ProgressAssigned, Since: at(13), At: at(13)})
+	d.Handle(Inspected{Path: "p", Need: hbm.Need{Fixed: need}}, at(14))
+	d.Handle(Accepted{"m-0", Ref{ID: "m-0"}}, at(15))
+	report(16, ReplicaServing)
+	d.Handle(Reported{Report: Report{Replica: "m-0", Actor: Ref{ID: "m-0"}, State: ReplicaServing, Revision: "r",
+		Fault: Fault{Detail: "hung"}}}, at(17))
+	expect(ReplicaProgress{Node: "a", Progress: ProgressLeaving, Since: at(17), At: at(13), Files: "r", Failure: "hung",
+		Served: true})
+	d.Handle(Freed{d.replicas["m-0"].stopRequest()}, at(18))
+	assign(19, "a", 19)
+	d.Handle(Accepted{"m-0", Ref{ID: "m-0"}}, at(20))
+	report(21, ReplicaServing)
+	for now := 22; now <= 24; now += 2 { // it exits, is restarted, and exits again
+		d.Handle(Exited{Actor: Ref{ID: "m-0"}, Why: "crashed"}, at(now))
+		if d.replicas["m-0"] != nil && d.replicas["m-0"].phase == Starting {
+			d.Handle(Accepted{"m-0", Ref{ID: "m-0"}}, at(now+1))
+		}
+	}
+	if p := d.Status().Replicas[0]; p.Failure == "" || !p.Served {
+		t.Errorf("got %+v after two exits", p)
+	}
 }

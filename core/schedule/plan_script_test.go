@@ -33,7 +33,7 @@ import (
 //	gone REPLICA                   it has left
 //	kept REPLICA                   it serves, although it was to leave
 //	after DURATION                 time passes; replicas that started serve
-//	broken REPLICA WHY             its start fails
+//	broken REPLICA WHY             its start fails, or it fails if it serves
 //	stuck REPLICA                  it does not start, whatever time passes
 //	plan                           makes a plan and carries it out
 //	details                        what the last plan says about wishes, unmet ones and the order
@@ -95,7 +95,8 @@ func (s *scripted) handle(event []string) []string {
 	case "after":
 		s.pass(event[1])
 	case "broken":
-		s.replica(event[1]).Failure = strings.Join(event[2:], " ")
+		r := s.replica(event[1])
+		r.Failure, r.Served = strings.Join(event[2:], " "), r.Progress == Up
 	case "stuck":
 		s.stuck[event[1]] = true
 	case "plan":

@@ -161,6 +161,7 @@ type Placed struct {
 	Since    time.Time // of the progress
 	After    []string  // replicas whose memory it needs, as assigned
 	Failure  string    // why its start failed, or why it ended; empty: neither
+	Served   bool      // with a failure: it had begun to serve
 	Outdated bool      // it has other files or settings than the deployment wants
 	Streams  int
 	// Files are the files that an outdated replica has loaded, and Weights the bytes of its weights on each
