@@ -32,7 +32,8 @@ type Config struct {
 	Stored func() []*messages.ApplyDeployment
 	// Pause returns the stored pause; nil: none.
 	Pause func() *messages.PlannerPause
-	// GPU, HostCache and Deployments return actors of a node.
+	// Planner, GPU, HostCache and Deployments return actors of a node.
+	Planner     func(m *messages.Member) *actor.PID
 	GPU         func(m *messages.Member, gpu string) *actor.PID
 	HostCache   func(m *messages.Member) *actor.PID
 	Deployments func(m *messages.Member) *actor.PID
@@ -100,6 +101,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.onTick(ctx, msg)
 	case *messages.ClusterChanged:
 		p.onClusterChanged(ctx)
+	case *messages.DeviceChanged:
+		p.onDeviceChanged(ctx, msg)
 	case *acquired:
 		p.onAcquired(ctx, msg)
 	case *viewed:
@@ -157,13 +160,36 @@ func (p *planner) tickAt(ctx actor.Context, at time.Time) {
 	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
 }
 
-// onClusterChanged makes the next tick come soon, but not sooner than p.soon after the last one.
 func (p *planner) onClusterChanged(ctx actor.Context) {
-	now := supervise.Now(ctx)
-	if leader, _ := p.Leader(); leader != p.Node {
-		return
+	if leader, _ := p.Leader(); leader == p.Node {
+		p.machine.Changed(supervise.Now(ctx))
+		p.tickSoon(ctx)
 	}
-	p.machine.Changed(now)
+}
+
+// onDeviceChanged handles a change of a device, or passes it on to the planner that leads.
+func (p *planner) onDeviceChanged(ctx actor.Context, msg *messages.DeviceChanged) {
+	switch leader, _ := p.Leader(); {
+	case leader == p.Node:
+		p.machine.DeviceChanged(deviceName(msg.GetNode(), msg.GetGpu()), supervise.Now(ctx))
+		p.tickSoon(ctx)
+	case msg.GetNode() == p.Node:
+		p.sendTo(ctx, leader, msg)
+	}
+}
+
+// sendTo sends a message to the planner of a node.
+func (p *planner) sendTo(ctx actor.Context, node string, msg any) {
+	for _, m := range p.Members().GetMembers() {
+		if m.GetName() == node {
+			ctx.Send(p.Planner(m), msg)
+		}
+	}
+}
+
+// tickSoon makes the next tick come soon, but not sooner than p.soon after the last one.
+func (p *planner) tickSoon(ctx actor.Context) {
+	now := supervise.Now(ctx)
 	if at := p.last.Add(p.soon()); at.Before(p.next) {
 		p.tickAt(ctx, later(at, now))
 	}

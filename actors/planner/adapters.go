@@ -23,8 +23,6 @@ type Adapters struct {
 	Uses func() []*messages.AdapterDemand
 	// Registered returns the adapters of a model.
 	Registered func(model string) []*messages.AdapterSpec
-	// Planner returns the planner of a node.
-	Planner func(m *messages.Member) *actor.PID
 }
 
 const (
@@ -51,11 +49,7 @@ func (p *planner) reportUses(ctx actor.Context) {
 		p.onAdaptersUsed(ctx, report)
 		return
 	}
-	for _, m := range p.Members().GetMembers() {
-		if m.GetName() == leader {
-			ctx.Send(p.Adapters.Planner(m), report)
-		}
-	}
+	p.sendTo(ctx, leader, report)
 }
 
 func (p *planner) onAdaptersUsed(ctx actor.Context, msg *messages.AdaptersUsed) {

@@ -40,6 +40,7 @@ type stage struct {
 	sys    *actor.ActorSystem
 	group  *testkit.Peer
 	router *testkit.Peer
+	other  *testkit.Peer // planner of another node
 	crash  *testkit.Crash
 
 	adapters planner.Adapters
@@ -126,6 +127,7 @@ func (s *stage) play() {
 	s.sys = testkit.System(s.t)
 	s.router = testkit.NewPeer(s.t, s.sys, "router", s.view)
 	s.group = testkit.NewPeer(s.t, s.sys, "group", nil)
+	s.other = testkit.NewPeer(s.t, s.sys, "other", nil)
 	cache := testkit.NewPeer(s.t, s.sys, "cache",
 		func(proto.Message) proto.Message { return &messages.HostCacheStatus{} })
 	gpus := make(map[string]*testkit.Peer)
@@ -145,7 +147,7 @@ func (s *stage) play() {
 	s.pid = testkit.Spawn(s.t, s.sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
 		Node: "a", Router: s.router.PID, Assign: s.assign, Log: zerolog.Nop(),
 		Members: func() *messages.MembersChanged {
-			return &messages.MembersChanged{Members: []*messages.Member{a}}
+			return &messages.MembersChanged{Members: []*messages.Member{a, {Name: "b"}}}
 		},
 		Stored: func() []*messages.ApplyDeployment { s.mu.Lock(); defer s.mu.Unlock(); return s.specs },
 		Pause: func() *messages.PlannerPause {
@@ -162,6 +164,7 @@ func (s *stage) play() {
 			return "a", s.term
 		},
 		Acquire:     func(context.Context) error { return fmt.Errorf("b holds it") },
+		Planner:     func(*messages.Member) *actor.PID { return s.other.PID },
 		GPU:         func(_ *messages.Member, gpu string) *actor.PID { return gpus[gpu].PID },
 		HostCache:   func(*messages.Member) *actor.PID { return cache.PID },
 		Deployments: func(*messages.Member) *actor.PID { return s.group.PID },

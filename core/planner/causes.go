@@ -128,6 +128,9 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	if m.seen.lacks && since >= waitInterval {
 		all = append(all, "replicas lacked, and devices did not work")
 	}
+	for _, device := range m.changed {
+		all = append(all, "the quarantine of "+device+" has begun or ended")
+	}
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()
 	for i := range o.Deployments {

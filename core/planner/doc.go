@@ -56,7 +56,7 @@
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
 //   - a model has had no request for as long as it keeps its replicas;
-//   - a device with replicas is quarantined, or not any longer;
+//   - a device is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;

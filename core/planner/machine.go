@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"troupe/core/schedule"
@@ -78,6 +79,7 @@ type leading struct {
 	told       map[string]bool      // by model: whether it was last told of a refusal
 	silent     map[string]time.Time // since when devices have not answered
 	lost       map[string]lost      // by replica
+	changed    []string             // devices whose quarantine has begun or ended since the last plan
 	fetched    map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
@@ -105,6 +107,7 @@ type round struct {
 	writes   []Write                   // not begun
 	revision map[string]uint64         // by model, after the writes of this round
 	fetches  []Prefetch                // adapters to be fetched ahead
+	changed  int                       // number of leading.changed that the survey sees
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -140,6 +143,14 @@ func (m *Machine) Soon(now time.Time) bool {
 func (m *Machine) Changed(now time.Time) {
 	if soon := now.Add(changedFor); m.term != 0 && soon.After(m.lively) {
 		m.lively = soon
+	}
+}
+
+// DeviceChanged reports that the quarantine of a device has begun or ended.
+func (m *Machine) DeviceChanged(device string, now time.Time) {
+	if m.term != 0 && !slices.Contains(m.changed[m.round.changed:], device) {
+		m.changed = append(m.changed, device)
+		m.Changed(now)
 	}
 }
 
@@ -233,7 +244,7 @@ func (m *Machine) survey(e event) {
 	}
 	m.end("collect deployments", e.Time, fmt.Sprintf("%d deployments, %d nodes", len(e.seen.Deployments),
 		len(e.seen.Nodes)))
-	m.until = e.Time.Add(surveyTimeout)
+	m.until, m.round.changed = e.Time.Add(surveyTimeout), len(m.changed)
 	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
 
@@ -282,6 +293,7 @@ func (m *Machine) take(result *Result, at At) {
 		m.counts.Plans++
 		r.record.Number = m.counts.Plans
 		m.memory, m.last, m.again, m.resumes = result.Plan.Memory, r.record, "", false
+		m.changed, r.changed = m.changed[r.changed:], 0
 		m.noteLost()
 		m.see(at.Time)
 	}

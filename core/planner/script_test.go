@@ -21,6 +21,7 @@ import (
 //	node NAME [drains], lose-node NAME, forget-node NAME
 //	                              it is away, until it is back or the cluster has forgotten it
 //	fail NODE, heal NODE          its device is lost, or works again
+//	changed NODE                  its device reports that its quarantine has begun or ended
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
@@ -90,6 +91,8 @@ func (p *player) event(name string, args []string) {
 		if name == "fail" {
 			p.failed = append(p.failed, args[0])
 		}
+	case "changed":
+		p.m.DeviceChanged(args[0]+"/gpu-0", p.now)
 	case "deploy":
 		p.deploy(args)
 	case "delete":
