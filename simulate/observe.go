@@ -77,6 +77,7 @@ func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
 	out := planner.Report{Placed: schedule.Placed{Name: p.Replica, Model: m.Name,
 		Progress: schedule.Progress(p.Progress), Since: p.Since, Failure: p.Failure, Outdated: p.Outdated}, At: p.At,
 		Quarantined: p.Quarantined}
+	out.Files, out.Served = p.Files, p.Served
 	if r := m.replica(p.Replica); r != nil {
 		out.Streams = r.load.running + r.load.waiting
 		for _, d := range r.all() {

@@ -57,6 +57,7 @@ type Config struct {
 	Models Models
 	// HostCache is the actor of the images in host memory; nil: none.
 	HostCache *actor.PID
+	Planner   *actor.PID   // planner of this node, which learns of quarantines; nil: none
 	HBM       *actor.Props // props of the KV tier, a child of this actor
 	Health    HealthSource // observed every second; nil: the device is not observed
 	Facts     *messages.GpuFacts

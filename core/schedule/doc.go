@@ -48,11 +48,11 @@
 // one node, and on one island if possible.
 //
 // A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
-// the model's kind; it did not fail to start the model lately; it has the memory (core/hbm); it has no replica
-// of the same model, except for minimums and held numbers; and it is not of a critical model. Critical models
-// only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
-// or under 0.8 for batch models; for a minimum or a wake any utilization will do. Weights that no replica
-// uses take no memory, since they can be evicted.
+// the model's kind; no replica of the model may still come back there; it did not fail to start the model
+// lately; it has the memory (core/hbm); it has no replica of the same model, except for minimums and held
+// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models
+// join a device that others use if its utilization is under 0.4, or under 0.8 for batch models; for a minimum
+// or a wake any utilization will do. Weights that no replica uses take no memory, since they can be evicted.
 //
 // Of the devices that admit it, the best one has the fewest replicas of the model, then no other model, then
 // the fewest replicas of the model on its node, then the nearest weights (Where), then the least utilization,
@@ -78,8 +78,9 @@
 // the substitute serves, or as many others as the model wants. At most one replica more than the maximum is
 // there at once. An old replica that does not serve yet leaves at once.
 //
-// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If the
-// substitute would not fit then either, it stays. One on a draining device stays.
+// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If that frees
+// too little, since others use its weights on the device, these leave with it. If the substitute would not fit
+// then either, they stay. One on a draining device stays.
 //
 // If a model wants fewer replicas, those to be replaced leave first; then those that do not serve; then one on
 // the device and the node with the most replicas of the model; then the one with the fewest sequences; then
@@ -106,8 +107,8 @@
 //
 // What a model does not get is in Unmet, with the closest device, the memory that it lacks, and the models that
 // would make room. Later is set if there may soon be room, so that requests wait: a replica of the model starts,
-// a node has been away or a device silent for under 30 s, a node leaves, a backoff ends within 30 s, or replicas
-// can leave after their residence.
+// a node has been away or a device silent for under 30 s, a node leaves or is just back, a backoff ends within
+// 30 s, or replicas can leave after their residence.
 //
 // # Invariants of plans
 //
@@ -125,7 +126,7 @@
 //     held one is at least its number
 //   - held, pinned: such a model loses no replica to another one
 //   - substitute first: replicas that are replaced leave when as many others serve, except one at a time that
-//     leaves first, without room for a substitute
+//     leaves first, without room for a substitute, and those that share its weights
 //   - removal order: no replica that serves is surplus while one that does not serve stays
 //   - moments: a device has the memory of its replicas after the change of each model, in the order of
 //     Plan.Order; a replica that waits for others takes none before they have left

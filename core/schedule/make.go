@@ -16,7 +16,7 @@ func Make(s Snapshot) Plan { return planned(s).plan() }
 
 // planned returns the pool of a snapshot with the decisions of a plan.
 func planned(s Snapshot) *world {
-	w := newWorld(check(s))
+	w := newWorld(Checked(s))
 	for _, m := range w.models {
 		w.decide(m)
 	}
@@ -208,8 +208,8 @@ func (m *model) unpaired(is func(*replica) bool) (all []*replica) {
 
 // start adds a replica to devices, as a substitute of another one if that is not nil.
 func (w *world) start(m *model, u Urgency, on []*device, replaces *replica, why string) {
-	r := &replica{Placed: Placed{Name: w.freeName(m), Model: m.Name, Since: w.at}, model: m, on: on, started: true,
-		urgency: u, why: why, replaces: replaces}
+	r := &replica{Placed: Placed{Name: w.freeName(m), Model: m.Name, Since: w.at}, model: m, files: m.files, on: on,
+		started: true, urgency: u, why: why, replaces: replaces}
 	if replaces != nil {
 		replaces.substitute = r
 	}

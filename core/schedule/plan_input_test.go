@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +17,8 @@ import (
 // runs.
 func TestPlanOfImpossibleFigures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -3, 1e300})
+		number := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -3, 1e300,
+			math.MaxFloat64, math.SmallestNonzeroFloat64})
 		count := rapid.SampledFrom([]int{math.MinInt, -1, 0, 7})
 		p := &pool{Snapshot: Snapshot{At: began, Devices: []Device{{Name: "a/gpu-0", Node: "a", Memory: 80 * gib,
 			KVReserve: number.Draw(t, "reserve"), Utilization: number.Draw(t, "use")}}}}
@@ -31,6 +33,11 @@ func TestPlanOfImpossibleFigures(t *testing.T) {
 				Capacity: number.Draw(t, "capacity"), Oldest: began.Add(times.Draw(t, "oldest"))}}}
 		for range 3 {
 			plan := Make(p.Snapshot)
+			for name, value := range map[string]any{"snapshot": Checked(p.Snapshot), "plan": plan} {
+				if _, err := json.Marshal(value); err != nil {
+					t.Fatalf("the %s cannot be recorded: %v", name, err)
+				}
+			}
 			if n := len(plan.Assignments); n != 1 || len(plan.Departures) > 0 {
 				t.Fatalf("%d replicas on one device, %+v leave", n, plan.Departures)
 			}
