@@ -29,7 +29,7 @@ func reaches(t *testing.T, row string, o dst.Options) {
 		}
 		if !slices.ContainsFunc(r.Transitions, func(transition string) bool {
 			of, is := strings.CutPrefix(transition, table+": ")
-			return is && strings.HasSuffix(of, " "+event)
+			return is && strings.HasSuffix(" "+of, " "+event)
 		}) {
 			t.Errorf("seed %d: %s: %q did not apply", o.Seed, table, event)
 		}
