@@ -233,6 +233,10 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 			p.onEnded(e.Record)
 		case core.Answer:
 			p.answer(ctx, e)
+		case core.Forget:
+			for _, question := range e.Asks {
+				delete(p.asked, question.ID)
+			}
 		case core.Ignored:
 			p.Log.Debug().Stringer("state", e.State).Stringer("event", e.Event).Str("why", e.Why).
 				Msg("event ignored by planner")

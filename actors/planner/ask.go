@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/actors/supervise"
 	core "troupe/core/planner"
 	"troupe/messages"
 )
@@ -21,11 +20,7 @@ type asked struct {
 	id       string // of the request
 	model    string // to be explained; empty: the plan is the answer
 	snapshot bool
-	at       time.Time
 }
-
-// askedFor is how long a question is kept. The machine forgets it earlier.
-const askedFor = time.Minute
 
 func (p *planner) onGetPlan(ctx actor.Context, msg *messages.GetPlan) {
 	if msg.GetNow() {
@@ -56,15 +51,8 @@ func (p *planner) onExplain(ctx actor.Context, msg *messages.ExplainModel) {
 
 // ask asks the machine for a plan.
 func (p *planner) ask(ctx actor.Context, a asked) {
-	now := supervise.Now(ctx)
-	for id, old := range p.asked {
-		if now.Sub(old.at) > askedFor {
-			delete(p.asked, id)
-		}
-	}
 	p.asks++
 	id := strconv.FormatUint(p.asks, 10)
-	a.at = now
 	p.asked[id] = a
 	p.perform(ctx, p.machine.Asked(core.Ask{ID: id, Model: a.model}, p.at(ctx)))
 }

@@ -9,7 +9,8 @@ import (
 // without an answer.
 func (m *Machine) keep(e event) {
 	m.asks = append(m.asks, ask{e.ask, e.Time})
-	m.asks = m.asks[max(0, len(m.asks)-maxAsks):]
+	first := m.asks[0]
+	m.forget(func(a ask) bool { return len(m.asks) > maxAsks && a == first })
 }
 
 func (m *Machine) askNow(e event) {
@@ -27,7 +28,21 @@ func (m *Machine) deny(e event) {
 
 // expire forgets questions whose answer is not awaited any longer.
 func (m *Machine) expire(now time.Time) {
-	m.asks = slices.DeleteFunc(m.asks, func(a ask) bool { return now.Sub(a.at) > askTimeout })
+	m.forget(func(a ask) bool { return now.Sub(a.at) > askTimeout })
+}
+
+// forget forgets the questions for which a condition holds.
+func (m *Machine) forget(which func(ask) bool) {
+	var forgotten []Ask
+	for _, a := range m.asks {
+		if which(a) {
+			forgotten = append(forgotten, a.Ask)
+		}
+	}
+	if len(forgotten) > 0 {
+		m.asks = slices.DeleteFunc(m.asks, which)
+		m.emit(Forget{forgotten})
+	}
 }
 
 // answer answers all questions that a plan can answer: those for models whose devices it has not judged wait

@@ -112,7 +112,7 @@
 //   - released: a write ends a hold whose time has passed, and no other one
 //   - explained: each replica that is stored or withdrawn has a reason
 //   - refused: a deployment learns of a refusal with every plan, and once of its end
-//   - answered: a question is answered once, or not any longer after 15 s
+//   - answered: a question is answered once, or forgotten once: after 15 s, or if 64 others came later
 //   - stale: an answer of another round changes nothing
 //   - alive: an idle planner observes or acquires with the next tick, and any answer is awaited for a minute
 //     at most

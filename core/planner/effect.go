@@ -61,6 +61,9 @@ type (
 		Record *Record // nil: none
 	}
 
+	// Forget drops questions that get no answer: it is not awaited any longer, or too many others came later.
+	Forget struct{ Asks []Ask }
+
 	// Ignored reports an event that changed nothing.
 	Ignored struct {
 		State State
@@ -78,6 +81,7 @@ func (Refuse) isEffect()   {}
 func (Prefetch) isEffect() {}
 func (Ended) isEffect()    {}
 func (Answer) isEffect()   {}
+func (Forget) isEffect()   {}
 func (Ignored) isEffect()  {}
 
 // Write is a deployment to be stored.

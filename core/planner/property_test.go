@@ -205,6 +205,13 @@ func (w *world) do(event func() []Effect) []Effect {
 					w.Fatalf("answered: no verdicts for %s", a.Model)
 				}
 			}
+		case Forget:
+			for _, a := range e.Asks {
+				if at, open := w.asked[a.ID]; !open || w.now.Sub(at) <= askTimeout && len(w.asked) <= maxAsks {
+					w.Fatalf("answered: %s is forgotten again, or before its time", a.ID)
+				}
+				delete(w.asked, a.ID)
+			}
 		case Ended:
 			w.checkRefusals(e.Record)
 			w.checkOffers(e.Record)
@@ -212,6 +219,10 @@ func (w *world) do(event func() []Effect) []Effect {
 				w.failed = true
 			}
 		}
+	}
+	if len(w.asked) != len(w.m.asks) {
+		w.Fatalf("answered: %d questions are kept, and %d were neither answered nor forgotten", len(w.m.asks),
+			len(w.asked))
 	}
 	return effects
 }

@@ -339,6 +339,12 @@ func (p *player) text(effect Effect) string {
 		return fmt.Sprintf("prefetch %s %v", e.Replica, e.Adapters)
 	case Ended:
 		return "ended: " + e.Record.Outcome
+	case Forget:
+		text := "forget"
+		for _, a := range e.Asks {
+			text += " " + a.ID
+		}
+		return text
 	case Answer:
 		text := "answer"
 		for _, a := range e.Asks {

@@ -46,10 +46,12 @@ type Fault struct {
 	Node  string
 	Peer  string        // Cut
 	Model string        // model that an operator acts on
-	Actor string        // CrashActor
+	Actor string        // CrashActor, HoldActor
 	After bool          // CrashActor: panic after handling the message instead of before
 	For   time.Duration // duration of the fault
-	Count int           // Scale, SlowStore, RollBack
+	Count int           // Scale, SlowStore, RollBack, HoldActor
+
+	Message string // HoldActor: name of its type
 
 	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
 	State   FileState // BreakFiles
@@ -76,6 +78,9 @@ func (f Fault) String() string {
 		if f.After {
 			s += " after"
 		}
+	}
+	if f.Message != "" {
+		s += " before " + f.Message
 	}
 	if f.For > 0 {
 		s += " for " + f.For.String()

@@ -95,6 +95,8 @@ func (c *cluster) injectNow(f Fault) {
 			s.Path, s.WeightsDigest, s.RevisionDigest = c.path(f.Model), "", ""
 			s.Deploy++
 		})
+	case HoldActor:
+		n.dispatcher.holds.add(f)
 	case Migrate:
 		c.migrate(n, f.Model)
 	case Offload:
@@ -139,6 +141,7 @@ func (c *cluster) endFaults() {
 	for _, name := range c.names {
 		n := c.nodes[name]
 		n.faults.cancel()
+		n.dispatcher.holds.forget()
 		n.mu.Lock()
 		clear(n.crashes)
 		clear(n.jobCrashes)

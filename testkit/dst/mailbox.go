@@ -23,6 +23,7 @@ type Dispatcher struct {
 	dead  atomic.Bool
 	// posted, if set, is called with each message of an actor before the actor gets it.
 	posted func(node string, message any)
+	holds  holds
 
 	mu      sync.Mutex
 	paused  bool
@@ -82,6 +83,7 @@ type mailbox struct {
 	stopped   bool // drops all user messages
 	scheduled bool // a turn is runnable
 	suspended bool
+	held      bool // a fault has delayed the next turn
 	system    []any
 	user      []any
 }
@@ -141,7 +143,7 @@ func (m *mailbox) label() string {
 // turn handles one message. If the actor stops with it, the user messages sent meanwhile are dropped:
 // whether a goroutine that the stop has ended still finds the actor depends on which is faster.
 func (m *mailbox) turn() {
-	if m.dispatcher.dead.Load() {
+	if m.dispatcher.dead.Load() || m.hold() {
 		return
 	}
 	m.mu.Lock()

@@ -74,6 +74,8 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && h.cluster.expects(messages.Reason_REASON_LOAD_FAILED)
 	case says("failed repeatedly") && says("hung"): // as a request does that makes its steps hang
 		return server && (begun || status == http.StatusInternalServerError) && h.cluster.hangs() > 1
+	case says("failed repeatedly") && says("is stopping or restarting"):
+		return server && (begun || status == http.StatusInternalServerError) && h.cluster.restarts() >= manyRestarts
 	case says("the gateway failed"), says("crashed repeatedly"):
 		return false
 	case says("engine"), says("exited twice"):
@@ -107,6 +109,19 @@ var expected = map[FaultKind][]messages.Reason{
 	Switch:        {messages.Reason_REASON_STOPPED},
 	Park:          {messages.Reason_REASON_STOPPED},
 	Preempt:       {messages.Reason_REASON_PREEMPTED, messages.Reason_REASON_DEADLINE},
+}
+
+// manyRestarts is how often the replicas of a request may be restarted before it fails, if it gets no token.
+const manyRestarts = 8
+
+// restarts returns the number of restarts of replicas by an operator.
+func (c *cluster) restarts() (n int) {
+	for _, f := range c.result.Faults {
+		if f.Kind == Restart {
+			n++
+		}
+	}
+	return n
 }
 
 // hangs returns the number of faults that make a step hang.
