@@ -56,7 +56,7 @@ func TestUtilizationOfDevices(t *testing.T) {
 		{&messages.GpuUtilization{Observed: second, TimeShare: 0.3, Utilization: new(0.1)}, 0.1},
 	} {
 		all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0"}},
-			[]*messages.GpuStatus{{Name: "gpu-0", Utilization: c.is}}, nil, nil)
+			[]*messages.GpuStatus{{Name: "gpu-0", Utilization: c.is}}, nil, revisions{})
 		if got := all[0].Utilization; got != c.want {
 			t.Errorf("%v: utilization %v, want %v", c.is, got, c.want)
 		}
