@@ -10,7 +10,6 @@ import (
 type slo struct{}
 
 func (slo) want(v view) Want {
-	v.learn()
 	if w, ok := v.fixed(); ok {
 		return w
 	}
