@@ -16,7 +16,7 @@
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed), and at
-//     most as many as leave headroom by the predicted wait, if the present ones do not. The P99 counts
+//     most as many as leave headroom by the predicted wait, or a quarter more if the present ones do. The P99 counts
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the

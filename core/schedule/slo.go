@@ -77,11 +77,15 @@ func (v view) tooFew() (n int, why string) {
 	}
 	v.overloaded()
 	guess := ceil(float64(v.up) * min(ratio, 2))
-	if places := v.leastFor(guess); places > v.up {
-		guess = min(guess, places)
+	if places := v.leastFor(guess); places > 0 {
+		guess = min(guess, max(places, v.up+v.up/cautious))
 	}
 	return max(v.up+1, guess), what
 }
+
+// cautious is the number of replicas for each of which one is added at once, if their places should be enough by the
+// prediction. Among the few requests of a window, the P99 can be far over the SLO by chance.
+const cautious = 4
 
 // leastFor returns the least number of replicas up to a limit with which the wait for a place, as predicted for the
 // present load, leaves headroom, or 0 if that is unknown or more than the limit.
