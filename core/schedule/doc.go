@@ -16,7 +16,7 @@
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed), and at
-//     most as many as leave headroom by the predicted wait, if the present ones do not. The P99 counts
+//     most as many as leave headroom by the predicted wait, or a quarter more if the present ones do. The P99 counts
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
@@ -61,15 +61,29 @@
 //
 // If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums; the
 // minimum of a model may also take the place of a less important minimum. A replica without requests
-// leaves for any model that is woken or misses its SLO. For a model without any replica (wake) one of the
-// same priority leaves too, once the requests have waited so long that a load ends just within their wait
-// (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there
-// for its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority
-// the model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago. Demand is the average rate of some minutes. If a replica that has not been there for its
-// residence has at most half of the demand per byte, the requests wait for it instead, up to the residence
-// longer. Pinned and held replicas stay; what they keep away is refused, with their names. The priority of
-// a model changes at most once within the residence of its replicas.
+// leaves for any model that is woken or misses its SLO, but for a wake by the same or a lower priority only if
+//
+//	E / 10 >= D - now
+//
+// with E the expected time until its own next request, and D = arrival of the oldest request + WakeWait - load,
+// when a load must begin to end just within the wait: it keeps its place while its next request comes before D
+// with a probability of about 1/10 or more, since that would bring it back. Without WakeWait it leaves at once.
+// For a model without any replica (wake) one of the same priority with requests leaves too, at D, so that requests
+// are gathered by model. Neither happens before the replica has been there for its residence: 30 s, and 4 times
+// its load. The lowest priority leaves first, of the same priority the model without requests, then the one with
+// the least demand per byte, then the one that was used the longest ago. Demand is the average rate of some
+// minutes, or 1/E without requests. If a replica that has not been there for its residence has at most half of
+// the demand per byte, the requests wait for it instead, up to the residence longer. Pinned and held replicas
+// stay; what they keep away is refused, with their names. The priority of a model changes at most once within
+// the residence of its replicas.
+//
+// E is learned from the times without a request (gaps.go), of which those of at least 30 s count. After a time t
+// without one, with s the largest of 30 s, 1 min, 2 min and so on that is not above t,
+//
+//	E = (seconds by which gaps exceeded s + s) / (gaps over s that have ended + 1)
+//
+// This is the mean residual life of exponential gaps beyond s. A model with bursts is expected soon while a burst
+// lasts, and late after it, which its average rate does not tell. Gaps before the last 16 to 32 count less.
 //
 // # Replacing replicas
 //

@@ -40,6 +40,7 @@ func (w *world) decide(m *model) {
 	memory := w.memory.Models[m.Name]
 	v := view{Model: m.Model, now: w.at, options: w.options, memory: &memory, have: m.have(),
 		up: min(m.have(), m.serving()), idle: m.waiting(), settled: m.settled()}
+	v.learn()
 	if m.want = v.limit(w.policy.want(v)); m.held {
 		m.want = Want{m.Replicas, Minimum, fmt.Sprintf("held by %s at %d replicas", m.HeldBy, m.Replicas)}
 	}

@@ -28,6 +28,7 @@ type ModelMemory struct {
 	// MissedSince is since when the P99 of too few requests to be certain is over the SLO; zero: it is not.
 	MissedSince time.Time
 	Learned     Learned
+	Gaps        Gaps
 	NoMove      time.Time // no replica of it moves before
 	// Priority is the one with which the model is planned, and Ranked when it last changed; zero: it has not.
 	Priority Priority
@@ -68,6 +69,7 @@ func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
 		memory.Changed, memory.MissedSince = past(now, memory.Changed), past(now, memory.MissedSince)
 		memory.Learned.At, memory.Ranked = past(now, memory.Learned.At), past(now, memory.Ranked)
+		memory.Gaps.At, memory.Gaps.Last = past(now, memory.Gaps.At), past(now, memory.Gaps.Last)
 		if most := now.Add(o.MoveBackoff); memory.NoMove.After(most) {
 			memory.NoMove = most
 		}

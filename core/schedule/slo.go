@@ -10,7 +10,6 @@ import (
 type slo struct{}
 
 func (slo) want(v view) Want {
-	v.learn()
 	if w, ok := v.fixed(); ok {
 		return w
 	}
@@ -76,11 +75,15 @@ func (v view) tooFew() (n int, why string) {
 	}
 	v.overloaded()
 	guess := ceil(float64(v.up) * min(ratio, 2))
-	if places := v.leastFor(guess); places > v.up {
-		guess = min(guess, places)
+	if places := v.leastFor(guess); places > 0 {
+		guess = min(guess, max(places, v.up+v.up/cautious))
 	}
 	return max(v.up+1, guess), what
 }
+
+// cautious is the number of replicas for each of which one is added at once, if their places should be enough by the
+// prediction. Among the few requests of a window, the P99 can be far over the SLO by chance.
+const cautious = 4
 
 // spike returns the number of replicas for a spike, and whether there is one. Others leave for them only if the present
 // ones may be too few.

@@ -97,8 +97,8 @@ type Model struct {
 	Loads   LoadTimes
 	// IdleAfter is how long a model with Min 0 keeps its replicas without a request; 0: Options.IdleAfter.
 	IdleAfter time.Duration
-	// WakeWait is how long requests for the model may wait for a device that another model uses; they are
-	// gathered meanwhile. Negative: as long as they want.
+	// WakeWait is how long requests for the model may wait for a device that another model uses or is likely to
+	// use again meanwhile; they are gathered. Negative: as long as they want for one in use.
 	WakeWait time.Duration
 	Pinned   bool      // its replicas stay where they are
 	HeldBy   string    // the operator whose command holds the model at Replicas; empty: none

@@ -65,5 +65,6 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"no other replica waits", "waited too long", "highest class", "deadline", "prompt", "fair share"}[r]
+	return [...]string{"no other replica waits", "waited too long", "highest class", "deadline", "prompt",
+		"fair share"}[r]
 }
