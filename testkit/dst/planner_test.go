@@ -2,6 +2,7 @@ package dst_test
 
 import (
 	"testing"
+	"time"
 
 	"troupe/testkit/dst"
 )
@@ -31,6 +32,21 @@ func TestPlannerSteps(t *testing.T) {
 			dst.Pause, dst.Delete, dst.Drain, dst.AskPlan,
 		},
 	}, 1, 2, 3, 4, 5, 6)
+}
+
+// TestTwoPlanners lets a planner go on for a while after another one has begun to lead, while operators change what
+// is wanted. It must not store anything over what the other one has stored.
+func TestTwoPlanners(t *testing.T) {
+	o := dst.Options{Calls: 40, Load: 24 * time.Second}
+	for i := range 6 {
+		at := time.Duration(1+4*i) * time.Second
+		o.Faults = append(o.Faults, dst.Fault{At: at, Kind: dst.LoseLease, Node: "n0", For: 3 * time.Second})
+		for j := range 4 {
+			at += 700 * time.Millisecond
+			o.Faults = append(o.Faults, dst.Fault{At: at, Kind: dst.Scale, Node: "n0", Model: "m", Count: 3 - j%2})
+		}
+	}
+	reaches(t, "planner: observing viewed (a later term has planned)", o)
 }
 
 // TestOldPlans brings back older plans: a bucket loses its last revisions, or an operator restores a deployment
