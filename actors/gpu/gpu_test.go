@@ -54,15 +54,6 @@ type fakeModels struct {
 	failResize error
 	from       residency.Origin // of weights; zero: disk
 	canary     verify.Record
-	holds      map[string]string // place of the weights by revision
-	seeking    func()            // called by Holds; may be nil
-}
-
-func (s *fakeModels) Holds(_, revision string) string {
-	if s.seeking != nil {
-		s.seeking()
-	}
-	return s.holds[revision]
 }
 
 func (s *fakeModels) Inspect(path, _ string) (residency.Inspected, error) {

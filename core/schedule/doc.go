@@ -142,9 +142,8 @@
 //   - substitute first: replicas that are replaced leave when as many others serve, except one at a time that
 //     leaves first, without room for a substitute, and those that share its weights
 //   - removal order: no replica that serves is surplus while one that does not serve stays
-//   - moments: a device has the memory of its replicas after the change of each model, in the order of
-//     Plan.Order; a replica that waits for others takes none before they have left
-//   - order: a model whose replicas leave for another one changes before that one
+//   - moments: a device has the memory of its replicas after the change of each model, in any order; a replica
+//     that waits for others takes none before they have left
 //   - rebalance: moves end, and each one improves the spread of the model's replicas
 //   - no preemption upwards: a replica leaves for a model with a lower priority only without work
 //   - no preemption sideways: it leaves for one with the same priority without work, or for a wake, after

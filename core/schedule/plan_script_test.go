@@ -36,7 +36,7 @@ import (
 //	broken REPLICA WHY             its start fails, or it fails if it serves
 //	stuck REPLICA                  it does not start, whatever time passes
 //	plan                           makes a plan and carries it out
-//	details                        what the last plan says about wishes, unmet ones and the order
+//	details                        what the last plan says about wishes, and unmet ones
 func TestPlanScripts(t *testing.T) {
 	script.Run(t, "testdata/plan/*.txt", func(t *testing.T) script.Handler {
 		p := &scripted{t: t, pool: &pool{Snapshot: Snapshot{At: began}}, stuck: make(map[string]bool)}
@@ -345,7 +345,7 @@ func (p Plan) details() (all []string) {
 				s.Missing>>20, s.Total>>20, s.Used>>20, s.Reserve>>20, s.Evictable>>20))
 		}
 	}
-	return append(all, "order: "+strings.Join(p.Order, ", "))
+	return all
 }
 
 // remembered returns the attempts that failed, and the models, that the plan remembers.
