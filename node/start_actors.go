@@ -167,8 +167,8 @@ func (p *parts) startActors(context.Context) (err error) {
 		Deployments: hierarchy.Deployments{
 			HostCache: images,
 			Store:     p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
-			Record: p.control.deployments.RecordDigests,
-			Scale:  p.control.deployments.WakeAtRevision, Publish: p.publish,
+			Record:     p.control.deployments.RecordDigests,
+			StoreLevel: p.control.deployments.StoreLevel, Publish: p.publish,
 			OnWake: p.wakes.Woken, OnAwake: p.wakes.Served,
 		},
 		Planner: hierarchy.Planner{

@@ -97,7 +97,7 @@ func (m *model) perform(effects []deployment.Effect) {
 			s.post(func() { m.start(e.Spec) })
 		case deployment.AskReplica:
 			s.post(func() { m.askReplica(e.Replica, e.Actor) })
-		case deployment.Scale:
+		case deployment.StoreLevel:
 			s.post(func() { m.wake(e) })
 		case deployment.DrainReplica:
 			m.tell(e.Replica, func(r *replica, now time.Time) { r.perform(r.machine.Drain(now), now) })

@@ -65,7 +65,7 @@ func TestDeviceLoss(t *testing.T) {
 	}
 	contains(t, record,
 		`{"at":30.000000000,"event":"quarantine","device":"a/gpu-0","why":"device lost: by a fault of the scenario"}`,
-		`{"at":31.000000000,"event":"assign","replica":"m-1","why":"1 requests wait, and no replica serves; b/gpu-0: `,
+		`{"at":31.000000000,"event":"assign","replica":"m-1","why":"1 request waits, and no replica serves; b/gpu-0: `,
 		`"event":"release","device":"a/gpu-0","why":"self-test passed"}`)
 }
 

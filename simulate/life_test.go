@@ -161,7 +161,7 @@ func TestWake(t *testing.T) {
 		t.Errorf("%v device-hours", m.DeviceHours)
 	}
 	contains(t, record,
-		`{"at":61.000000000,"event":"assign","replica":"m-0","why":"1 requests wait, and no replica serves; a/gpu-0: `,
+		`{"at":61.000000000,"event":"assign","replica":"m-0","why":"1 request waits, and no replica serves; a/gpu-0: `,
 		`{"at":67.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
 		`{"at":129.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m0s"}`,
 		`{"at":303.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)

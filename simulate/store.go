@@ -42,11 +42,11 @@ func (m *model) storedForRouter() router.Stored {
 }
 
 // wake stores what the deployment decided itself, because of requests that wait or no longer do.
-func (m *model) wake(e deployment.Scale) {
-	if e.Wakes() {
+func (m *model) wake(e deployment.StoreLevel) {
+	if e.Wakes {
 		m.wakes++
 		m.woken = m.sim.key.at
 	}
-	m.store(e.To, e.Level, e.Why)
-	m.handle(deployment.Scaled{})
+	m.store(m.wanted, e.Level, e.Why)
+	m.handle(deployment.LevelStored{})
 }

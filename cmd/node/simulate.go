@@ -10,6 +10,7 @@ import (
 	"troupe/core/cost"
 	"troupe/engine/llama"
 	"troupe/modelfile"
+	"troupe/node"
 	"troupe/simulate"
 	"troupe/simulate/page"
 	"troupe/simulate/scenario"
@@ -66,6 +67,7 @@ Examples:
 
 // Run simulates the scenarios for each seed.
 func (s simulateCommand) Run(c console) error {
+	node.SetGCPercent() // the heap is small here too
 	if done, err := s.runRecording(c); done {
 		return err
 	}

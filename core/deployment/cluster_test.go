@@ -26,13 +26,13 @@ type cluster struct {
 	pending   []Effect
 	actors    int             // replicas started so far
 	records   int             // in flight
-	scales    int             // in flight
+	levels    int             // in flight
 	fenced    bool            // a later term has begun
 	preempted int             // preemptions so far
 	parks     map[string]bool // replicas whose weights a preemption has parked
 
 	revision int       // of the spec
-	scaledAt int       // revision at the last Scale
+	levelAt  int       // revision at the last StoreLevel
 	wanted   time.Time // when a request last waited, or the spec was applied
 	knows    bool      // the router that reported requests last knows the stored spec
 
@@ -206,13 +206,13 @@ func (c *cluster) answer(e Effect) {
 			c.apply()
 		}
 		c.handle(Recorded{})
-	case Scale:
-		c.scales--
-		if c.stored && c.revision == c.scaledAt { // the store compares the revision
-			c.spec.Replicas, c.spec.Level, c.spec.Levels = e.To, e.Level, nil
+	case StoreLevel:
+		c.levels--
+		if c.stored && c.revision == c.levelAt { // the store compares the revision
+			c.spec.Level, c.spec.Levels = e.Level, nil
 			c.apply()
 		}
-		c.handle(Scaled{})
+		c.handle(LevelStored{})
 	case DrainReplica:
 		c.drain(e)
 	case SetLevel:

@@ -107,7 +107,7 @@
 //	        resting, storing                                           same     —
 //	tick    resting           was parked, failed, not wanted for 10 s  storing  store the level parked
 //	        resting, storing                                           same     —
-//	scaled  storing                                                    resting  —
+//	stored  storing                                                    resting  —
 //
 // The level is stored by compare-and-swap on the spec that was applied last, so that an operator's change
 // wins. A level is known to the requests if their router knew of it when it reported them. A router does
@@ -123,7 +123,7 @@
 // Invariants, checked by the property tests:
 //
 //   - planned: a replica starts only on the GPU to which it is assigned, or where its memory is until there
-//     is a plan; and the number of replicas that is stored does not change
+//     is a plan
 //   - failed: an assignment whose replica failed is not tried again with the same time
 //   - withdrawn: a replica that is withdrawn, or assigned to another GPU, leaves as soon as all nodes have reported
 //   - offered: no other replica leaves, and one that is there without an assignment is reported without its time
@@ -141,7 +141,7 @@
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - held: no replica is started under the name of one that is parked, or whose preemption is stored
 //   - one record: at most one Record is in flight
-//   - one scale: at most one Scale is in flight
+//   - one level: at most one StoreLevel is in flight
 //   - woken: a deployment that may sleep and of which an operator keeps all replicas from serving stores the
 //     level active when requests wait, and no other one does
 //   - command: requests that were reported before a level was known, or reached, do not undo it

@@ -49,11 +49,11 @@ type (
 		Weights, Revision string
 	}
 
-	// Scale stores the number of replicas and their level, and no levels of single ones, if the stored
-	// spec is still the last one applied; Scaled answers.
-	Scale struct {
-		To    int
+	// StoreLevel stores the level of all replicas, and no levels of single ones, if the stored spec is still
+	// the last one applied; LevelStored answers.
+	StoreLevel struct {
 		Level Level
+		Wakes bool // replicas are to serve again
 		Why   string
 	}
 
@@ -162,9 +162,6 @@ type (
 	}
 )
 
-// Wakes reports whether the deployment serves again once this is stored.
-func (s Scale) Wakes() bool { return s.To > 0 && s.Level == NoLevel }
-
 func (AskSpec) isEffect()          {}
 func (ListReplicas) isEffect()     {}
 func (AskGPU) isEffect()           {}
@@ -173,7 +170,7 @@ func (StartReplica) isEffect()     {}
 func (AskReplica) isEffect()       {}
 func (ConfirmRevision) isEffect()  {}
 func (Record) isEffect()           {}
-func (Scale) isEffect()            {}
+func (StoreLevel) isEffect()       {}
 func (DrainReplica) isEffect()     {}
 func (SetLevel) isEffect()         {}
 func (MigrateSequences) isEffect() {}

@@ -108,8 +108,8 @@ type (
 		Later   bool // there may be room soon
 	}
 
-	// Scaled reports that a Scale has ended, with or without success.
-	Scaled struct{}
+	// LevelStored reports that a StoreLevel has ended, with or without success.
+	LevelStored struct{}
 
 	// Recorded reports that a Record has ended, with or without success.
 	Recorded struct{}
@@ -144,7 +144,7 @@ func (PreemptTimer) isEvent()     {}
 func (Freed) isEvent()            {}
 func (Wanted) isEvent()           {}
 func (PlacementRefused) isEvent() {}
-func (Scaled) isEvent()           {}
+func (LevelStored) isEvent()      {}
 func (Recorded) isEvent()         {}
 func (Exited) isEvent()           {}
 func (Unreachable) isEvent()      {}
@@ -197,8 +197,8 @@ func (d *Deployment) handle(e Event, now time.Time) {
 		d.onWanted(e, now)
 	case PlacementRefused:
 		d.onPlacementRefused(e, now)
-	case Scaled:
-		d.fireWake(scaled, now)
+	case LevelStored:
+		d.fireWake(levelStored, now)
 	case Recorded:
 		d.recording = false
 	case Exited:

@@ -141,7 +141,7 @@ func (c *cluster) take(t *rapid.T) Effect {
 // jobs and for the notice that a watched actor has ended.
 func isAnswered(e Effect) bool {
 	switch e.(type) {
-	case Record, Scale, Watch:
+	case Record, StoreLevel, Watch:
 		return true
 	}
 	return false
@@ -256,7 +256,7 @@ func (c *cluster) handle(e Event) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
 		case AskSpec, ListReplicas, AskGPU, Inspect, StartReplica, AskReplica, ConfirmRevision,
-			Record, Scale, DrainReplica, SetLevel,
+			Record, StoreLevel, DrainReplica, SetLevel,
 			MigrateSequences, SaveSequences, PreemptAfter, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
 		}
@@ -319,23 +319,20 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		if c.records++; c.records > 1 {
 			c.t.Fatal("one record: another one is in flight")
 		}
-	case Scale:
-		c.checkScale(e)
+	case StoreLevel:
+		c.checkLevel(e)
 	}
 }
 
-func (c *cluster) checkScale(e Scale) {
-	if c.scales++; c.scales > 1 {
-		c.t.Fatal("one scale: another one is in flight")
+func (c *cluster) checkLevel(e StoreLevel) {
+	if c.levels++; c.levels > 1 {
+		c.t.Fatal("one level: another one is in flight")
 	}
-	c.scaledAt = c.revision
-	if e.To != c.spec.Replicas {
-		c.t.Fatalf("planned: it is scaled from %d to %d replicas", c.spec.Replicas, e.To)
-	}
+	c.levelAt = c.revision
 	dormant, idle := c.dormant(), c.now.Sub(c.wanted)
 	switch gaveUp := e.Level == Parked; {
 	case !c.stored || !c.spec.Sleeps:
-		c.t.Fatalf("woken: it is scaled to %d, but it may not sleep", e.To)
+		c.t.Fatalf("woken: it stores level %s, but it may not sleep", e.Level)
 	case gaveUp && (dormant || c.spec.held() || idle < 10*time.Second || c.d.failure == nil):
 		c.t.Fatalf("given up: dormant: %v, after %s, failure %v", dormant, idle, c.d.failure)
 	case gaveUp:
@@ -344,7 +341,9 @@ func (c *cluster) checkScale(e Scale) {
 	case c.spec.held() && (!c.knows || c.leaving()):
 		c.t.Fatalf("command: requests that came before it was carried out undo level %s", c.spec.Level)
 	case e.Level != NoLevel:
-		c.t.Fatalf("woken: with %d replicas at level %s, not %d", e.To, e.Level, c.spec.Replicas)
+		c.t.Fatalf("woken: at level %s", e.Level)
+	case e.Wakes != (c.spec.Replicas > 0):
+		c.t.Fatalf("woken: %t, with %d replicas", e.Wakes, c.spec.Replicas)
 	}
 }
 
@@ -367,7 +366,7 @@ func (c *cluster) want(node string, waiting, older int) {
 	}
 	c.knows = older == 0
 	c.handle(Wanted{Node: node, Waiting: waiting, Wakes: waiting, Stored: uint64(c.revision - older)})
-	if may && waiting > 0 && c.scales == 0 {
+	if may && waiting > 0 && c.levels == 0 {
 		c.t.Fatal("woken: a request waits, and no replica is to serve")
 	}
 }

@@ -30,7 +30,7 @@ const need = 8 << 20 // bytes per replica
 //	inspected [fault=X]
 //	gpu NODE [quarantined]
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
-//	wanted NODE [waiting=N] [stored=N], scaled
+//	wanted NODE [waiting=N] [stored=N], level-stored
 //	refused [missing=N] [stored=N] [later=yes]
 //	                          by the planner
 //	drained M [migrated=N], migrated M, saved M, preempt-timer M, freed REQUEST, freed-earlier M, recorded
@@ -140,8 +140,8 @@ func (s *scripted) event(l line) Event {
 	case "wanted":
 		n := l.number("waiting")
 		return Wanted{Node: first, Waiting: n, Wakes: n, Stored: uint64(l.number("stored"))}
-	case "scaled":
-		return Scaled{}
+	case "level-stored":
+		return LevelStored{}
 	case "refused":
 		return PlacementRefused{
 			Stored: uint64(l.number("stored")), Missing: l.number("missing"), Later: l.named["later"] != "",

@@ -33,7 +33,7 @@ type WakeState uint8
 
 const (
 	Resting WakeState = iota
-	Storing           // a Scale is in flight
+	Storing           // a StoreLevel is in flight
 )
 
 // String returns the name of the state.
@@ -45,11 +45,11 @@ type wakeEvent uint8
 const (
 	wanted wakeEvent = iota // requests wait
 	wakeTick
-	scaled // a Scale has ended
+	levelStored // a StoreLevel has ended
 )
 
 // String returns the name of the event.
-func (e wakeEvent) String() string { return [...]string{"wanted", "tick", "scaled"}[e] }
+func (e wakeEvent) String() string { return [...]string{"wanted", "tick", "stored"}[e] }
 
 type (
 	wakeCondition = func(*Deployment, time.Time) bool
@@ -73,7 +73,7 @@ var wakeRows = table.New("deployment wake", []table.Row[WakeState, wakeEvent, wa
 	{anyWake, wanted, anyTime, table.Same, (*Deployment).wait, "—"},
 	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store the level parked"},
 	{anyWake, wakeTick, anyTime, table.Same, (*Deployment).wait, "—"},
-	{[]WakeState{Storing}, scaled, anyTime, Resting, (*Deployment).wait, "—"},
+	{[]WakeState{Storing}, levelStored, anyTime, Resting, (*Deployment).wait, "—"},
 })
 
 // fireWake applies the first row that fits an event.
@@ -177,12 +177,12 @@ func (d *Deployment) inVain(now time.Time) bool {
 
 func (d *Deployment) awaken() {
 	d.wake.parked = d.spec.Level == Parked
-	d.emit(Scale{To: d.spec.Replicas, Why: "requests wait for it"})
+	d.emit(StoreLevel{Wakes: d.spec.Replicas > 0, Why: "requests wait for it"})
 }
 
 // giveUp parks the deployment again.
 func (d *Deployment) giveUp() {
-	d.emit(Scale{To: d.spec.Replicas, Level: Parked,
+	d.emit(StoreLevel{Level: Parked,
 		Why: "it cannot serve, and no request waits: " + d.failure.Detail})
 }
 

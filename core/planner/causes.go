@@ -2,11 +2,13 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"troupe/core/schedule"
+	"troupe/core/units"
 )
 
 const (
@@ -34,9 +36,9 @@ type seen struct {
 	progress    map[string]schedule.Progress
 	offered     map[string]bool // replicas that are there, and neither assigned nor withdrawn
 	nodes       map[string]string
-	pools       map[string]bool // replicas that took adapters
-	quarantined map[string]bool // replicas on quarantined devices
-	returning   bool            // a node was back and had not listed its replicas
+	pools       map[string]bool     // replicas that took adapters
+	quarantined map[string]bool     // replicas on quarantined devices
+	returning   map[string][]string // models that might have replicas on a node that was back, by node
 }
 
 type seenModel struct {
@@ -69,7 +71,7 @@ func (m *Machine) see(now time.Time) {
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
 		offered: make(map[string]bool), nodes: make(map[string]string), pools: make(map[string]bool),
 		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
-		took: now.Sub(r.record.At), returning: len(m.returning()) > 0}
+		took: now.Sub(r.record.At), returning: m.returning()}
 	s.lacks = len(r.record.Plan.Unmet) > 0 && slices.ContainsFunc(r.record.Snapshot.Devices,
 		func(d schedule.Device) bool { return d.Failed || d.Quarantined || d.Silent })
 	for i := range r.seen.Deployments {
@@ -122,14 +124,18 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	if due := m.seen.due; !due.IsZero() && !now.Before(due) {
 		all = append(all, "a backoff or a start has ended")
 	}
-	if m.seen.returning && len(m.returning()) == 0 {
-		all = append(all, "the replicas of a node that is back are known")
+	returning := m.returning()
+	for _, node := range slices.Sorted(maps.Keys(m.seen.returning)) {
+		if returning[node] == nil {
+			all = append(all, "node "+node+": the replicas that were lost with it are back, or gone")
+		}
 	}
 	if m.seen.lacks && since >= waitInterval {
-		all = append(all, "replicas lacked, and devices did not work")
+		all = append(all, "replicas are missing, and devices do not work")
 	}
 	for _, device := range m.changed {
-		all = append(all, "the quarantine of "+device+" has begun or ended")
+		node, gpu, _ := strings.Cut(device, "/")
+		all = append(all, "node "+node+": the quarantine of "+gpu+" has begun or ended")
 	}
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()
@@ -178,11 +184,11 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 	case now.sized && !before.sized:
 		return "its memory is known"
 	case now.reports != before.reports:
-		return "it has reported, or does not any longer"
+		return "it has begun or ceased to report"
 	case now.waits && !before.waits, now.waits && at.Sub(m.seen.at) >= waitInterval:
 		return "requests wait, and there is no replica"
 	case now.spikes && !before.spikes:
-		return "a spike"
+		return "a spike of requests"
 	case d.holdEnded(at) && !d.undecided():
 		return "its hold has ended: " + d.Model.HeldBy
 	case m.fallsAsleep(d, at):
@@ -199,7 +205,7 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
 		case d.offered(r) && !m.seen.offered[r.Name]:
-			return r.Name + " is there, and not assigned"
+			return r.Name + " is there, and is not assigned"
 		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
 			return r.Name + " serves"
 		case r.Quarantined != m.seen.quarantined[r.Name]:
@@ -213,7 +219,7 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 	}
 	for _, f := range d.fetches() {
 		if !m.seen.pools[f.Replica] {
-			return f.Replica + " serves, and lacks " + plural(len(f.Adapters), "popular adapter")
+			return f.Replica + " serves, and lacks " + units.Count(len(f.Adapters), "popular adapter")
 		}
 	}
 	for _, a := range d.Assigned {

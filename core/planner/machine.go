@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"troupe/core/schedule"
+	"troupe/core/units"
 )
 
 // Interval is the longest time between two plans.
@@ -242,8 +243,8 @@ func (m *Machine) survey(e event) {
 	if m.round.dry {
 		m.round.record.Causes = []string{"asked"}
 	}
-	m.end("collect deployments", e.Time, fmt.Sprintf("%d deployments, %d nodes", len(e.seen.Deployments),
-		len(e.seen.Nodes)))
+	m.end("collect deployments", e.Time, units.Count(len(e.seen.Deployments), "deployment")+", "+
+		units.Count(len(e.seen.Nodes), "node"))
 	m.until, m.round.changed = e.Time.Add(surveyTimeout), len(m.changed)
 	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
@@ -256,7 +257,7 @@ func (m *Machine) plan(e event) {
 			silent++
 		}
 	}
-	m.end("collect devices", e.Time, fmt.Sprintf("%d devices, %d silent", len(e.devices), silent))
+	m.end("collect devices", e.Time, fmt.Sprintf("%s, %d silent", units.Count(len(e.devices), "device"), silent))
 	s := m.snapshot(&m.round.seen, e.devices, e.Time)
 	m.round.record.Snapshot = s
 	m.round.models = make(map[string]schedule.Model, len(s.Models))
@@ -339,12 +340,12 @@ func (m *Machine) conclude(e event) {
 	if left := len(m.round.writes); left > 0 {
 		m.round.record.Outcome, m.resumes = "not stored: the planner is paused", e.Paused
 		if !e.Paused {
-			m.again = fmt.Sprintf("%d deployments are not stored yet", left)
+			m.again = units.Count(left, "deployment") + units.Verb(left, " is", " are") + " not stored yet"
 			m.round.record.Outcome = "stored, but " + m.again
 		}
 		m.forgetUnstored()
 	}
-	m.end("store", e.Time, fmt.Sprintf("%d writes", len(m.round.record.Writes)))
+	m.end("store", e.Time, units.Count(len(m.round.record.Writes), "write"))
 	m.finish(e)
 }
 
@@ -361,7 +362,7 @@ func (m *Machine) stop(e event) {
 		m.counts.Failed++
 	}
 	m.forgetUnstored()
-	m.end("store", e.Time, fmt.Sprintf("%d writes", len(r.Writes)))
+	m.end("store", e.Time, units.Count(len(r.Writes), "write"))
 	m.finish(e)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/schedule"
+	"troupe/core/units"
 )
 
 // fetchAgain is the time after which a replica that still lacks the same adapters learns of them again.
@@ -29,7 +30,7 @@ func (m *Machine) prefetch(now time.Time) {
 			adapters += len(f.Adapters)
 		}
 	}
-	m.end("prefetch", now, plural(adapters, "adapter")+" for "+plural(len(r.fetches), "replica"))
+	m.end("prefetch", now, units.Count(adapters, "adapter")+" for "+units.Count(len(r.fetches), "replica"))
 }
 
 // fetches returns the adapters that the replicas of a deployment lack.

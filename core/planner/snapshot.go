@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/schedule"
+	"troupe/core/units"
 )
 
 // note notes when models had requests.
@@ -170,8 +171,8 @@ func (m *Machine) steps(now time.Time) {
 			}
 		}
 	}
-	m.end("schedule", now, plural(missed, "SLO")+" missed, "+plural(added, "replica")+" added, "+
-		plural(withdrawn, "replica")+" withdrawn, "+plural(len(r.record.Plan.Unmet), "model")+" refused")
+	m.end("schedule", now, units.Count(missed, "SLO")+" missed, "+units.Count(added, "replica")+" added, "+
+		units.Count(withdrawn, "replica")+" withdrawn, "+units.Count(len(r.record.Plan.Unmet), "model")+" refused")
 }
 
 // end ends a step of the round.

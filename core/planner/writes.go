@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -172,13 +171,6 @@ func (m *Machine) intended(d *Deployment, to int) int {
 	default:
 		return min(to, d.Model.Replicas)
 	}
-}
-
-func plural(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // forgetUnstored forgets the substitutes that this round has not stored, so that they do not count as failed ones.

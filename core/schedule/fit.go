@@ -45,9 +45,9 @@ func (w *world) admits(q request, d *device, stays func(*replica) bool) refusal 
 // Kinds of refusals that others depend on.
 const (
 	shortOfMemory = "short of memory"
-	refusedLately = "refused it lately"
-	didNotAnswer  = "did not answer"
-	justBack      = "just back, and may have a replica of it"
+	refusedLately = "with a start that failed lately"
+	didNotAnswer  = "not answering"
+	justBack      = "just back, with replicas not listed yet"
 )
 
 // usable returns why a device takes no replica of a model at present, whatever else is there.
@@ -61,7 +61,7 @@ func (w *world) usable(q request, d *device) refusal {
 	case w.avoids(q.model, d):
 		return refusal{refusedLately, w.memory.Avoid[avoidKey(q.Name, d.Name)].Why, true}
 	case q.Pinned && q.replaces != nil && !slices.Contains(q.replaces.on, d):
-		return refusal{"not where it is pinned", "", true}
+		return refusal{"other than where it is pinned", "", true}
 	case len(d.replicas) >= replicasPerDevice:
 		return refusal{"full", "", true}
 	}
@@ -79,9 +79,9 @@ func (w *world) works(m *model, d *device) refusal {
 	case d.Silent:
 		return refusal{didNotAnswer, "", true}
 	case d.Engine.OrNative() != m.Engine.OrNative():
-		return refusal{"for other engines", "", true}
+		return refusal{"with other engines", "", true}
 	case len(m.Devices) > 0 && !slices.Contains(m.Devices, d.Name):
-		return refusal{"not for this model", "", true}
+		return refusal{"not allowed for the model", "", true}
 	case d.Failed:
 		return refusal{"failed", "", true}
 	case d.Quarantined:
@@ -100,22 +100,22 @@ func (w *world) neighbors(q request, d *device, stays func(*replica) bool) refus
 		switch {
 		case !stays(r) || r.model == nil:
 		case r.model == q.model && !q.siblings && r != q.replaces:
-			return refusal{"with a replica of it", "", true}
+			return refusal{"with a replica of the model", "", true}
 		case r.model == q.model, r.model.Priority == Batch && (q.Priority == High || q.Priority == Standard):
 		case r.model.Priority == Critical:
-			return refusal{"of critical models", r.Placed.Model, true}
+			return refusal{"used by a critical model", r.Placed.Model, true}
 		case q.Priority == Critical:
-			return refusal{"in use by other models", r.Placed.Model, false}
+			return refusal{"used by other models", r.Placed.Model, false}
 		default:
 			busy = busy || !own
 		}
 	}
 	if most := w.mostUse(q); busy && (d.Utilization < 0 && most < 1 || d.Utilization >= most) {
-		use := "unknown utilization"
+		use := "utilization unknown"
 		if d.Utilization >= 0 {
 			use = fmt.Sprintf("%.0f%%", 100*d.Utilization)
 		}
-		return refusal{"in use by other models", use, false}
+		return refusal{"used by other models", use, false}
 	}
 	return refusal{}
 }
@@ -193,11 +193,14 @@ func (o Options) compare() func(p, q preference) int {
 
 // String returns what speaks for the device.
 func (p preference) String() string {
-	place := cmp.Or(p.weights.String(), "its node has no weights")
+	place := cmp.Or(p.weights.String(), "its node does not have the weights")
 	if p.shared == 0 {
-		return place + ", no other model"
+		return place + ", and no other model uses it"
 	}
-	return fmt.Sprintf("%s, shared with %d replicas of other models", place, p.shared)
+	if p.shared == 1 {
+		return place + ", and 1 replica of another model uses it"
+	}
+	return fmt.Sprintf("%s, and %d replicas of other models use it", place, p.shared)
 }
 
 // group returns the best devices for a replica beside the replicas for which stays holds, or none.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"troupe/core/units"
 )
 
 // judge decides whether a replica that is there counts, is to be replaced, or leaves.
@@ -15,9 +17,9 @@ func (w *world) judge(r *replica, all map[string]*replica) {
 	case m == nil:
 		r.leave("its deployment was deleted", "")
 	case len(r.on) != len(r.Devices) || slices.ContainsFunc(r.on, func(d *device) bool { return d.Failed }):
-		r.leave("a device of it has failed or is lost", "")
+		r.leave(units.Verb(len(r.Devices), "its device has", "one of its devices has")+" failed or is lost", "")
 	case len(r.on) != m.Group:
-		r.leave(fmt.Sprintf("it has %d devices, and the deployment wants %d", len(r.on), m.Group), "")
+		r.leave(fmt.Sprintf("it has %s, and the deployment wants %d", units.Count(len(r.on), "device"), m.Group), "")
 	case r.Progress == Leaving:
 		r.leave("it is leaving", "")
 	case r.Failure != "":
@@ -47,15 +49,19 @@ func (w *world) judgeStart(r *replica, all map[string]*replica) {
 	stays := slices.IndexFunc(r.after, func(o *replica) bool { return o.Progress != Leaving })
 	switch {
 	case stays >= 0:
-		r.leave("replica "+r.after[stays].Name+" was to leave for it, and stays", "")
+		r.leave("it waited for the place of "+r.after[stays].Name+", which stays", "")
 	case !w.at.After(w.deadline(r)):
 		w.keep(r)
 	case len(r.after) > 0:
 		late := slices.MinFunc(r.after, func(a, b *replica) int { return a.Since.Compare(b.Since) })
-		w.withdraw(r, fmt.Sprintf("replica %s did not leave within %s", late.Name,
+		w.withdraw(r, fmt.Sprintf("it waited for %s, which did not leave within %s", late.Name,
 			w.at.Sub(r.Since).Round(time.Second)))
 	default:
-		w.withdraw(r, fmt.Sprintf("it was %s for %s", r.Progress, w.at.Sub(r.Since).Round(time.Second)))
+		what := "it had not begun to load after "
+		if r.Progress == Starting {
+			what = "it did not finish loading within "
+		}
+		w.withdraw(r, what+w.at.Sub(r.Since).Round(time.Second).String())
 	}
 }
 
@@ -96,7 +102,7 @@ func (w *world) keep(r *replica) {
 	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving || d.Quarantined })
 	switch old := r.evicted || r.Outdated; {
 	case old && r.Progress < Up:
-		r.leave(r.whyOld()+", and it does not serve yet", "")
+		r.leaveOld("it does not serve yet")
 	case old:
 		m.old = append(m.old, r)
 	default:
@@ -104,21 +110,30 @@ func (w *world) keep(r *replica) {
 	}
 }
 
-// whyOld returns why a replica is to be replaced.
-func (r *replica) whyOld() string {
+// whyOld returns why a replica is to be replaced, as a sentence about it, and as a clause about its name.
+func (r *replica) whyOld() (sentence, clause string) {
 	switch {
 	case slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving }):
-		return "its device drains"
+		return "its device is draining", "whose device is draining"
 	case r.evicted:
-		return "its device is quarantined"
+		return "its device is quarantined", "whose device is quarantined"
 	case r.Outdated:
-		return "it no longer matches the deployment"
+		return "it no longer matches the deployment", "which no longer matches the deployment"
 	}
-	return "it moves to a better device"
+	return "it moves to a better device", "which moves to a better device"
+}
+
+// leaveOld makes a replica that is to be replaced leave.
+func (r *replica) leaveOld(and string) {
+	why, _ := r.whyOld()
+	r.leave(why+", and "+and, "")
 }
 
 // whyReplaced returns why a substitute of a replica starts.
-func (r *replica) whyReplaced() string { return "it replaces " + r.Name + ": " + r.whyOld() }
+func (r *replica) whyReplaced() string {
+	_, why := r.whyOld()
+	return "it replaces " + r.Name + ", " + why
+}
 
 // pair matches replicas with their substitutes, as the memory has them. A move whose substitute is gone has
 // failed.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"troupe/core/units"
 )
 
 // phases are the steps of a plan with the urgencies that each serves.
@@ -42,7 +44,7 @@ func (w *world) decide(m *model) {
 		up: min(m.have(), m.serving()), idle: m.waiting(), settled: m.settled()}
 	v.learn()
 	if m.want = v.limit(w.policy.want(v)); m.held {
-		m.want = Want{m.Replicas, Minimum, fmt.Sprintf("held by %s at %d replicas", m.HeldBy, m.Replicas)}
+		m.want = Want{m.Replicas, Minimum, fmt.Sprintf("held by %s at %s", m.HeldBy, units.Count(m.Replicas, "replica"))}
 	}
 	w.memory.Models[m.Name] = memory
 }
@@ -172,10 +174,11 @@ func (w *world) add(m *model, phase int) bool {
 			return false
 		}
 		for _, r := range room.victims {
-			r.leave(fmt.Sprintf("%s of %s needs its place: %s", u, m.Name, m.want.Why), m.Name)
+			r.leave(fmt.Sprintf("%s needs its place (%s): %s", m.Name, u, m.want.Why), m.Name)
 			r.model.displaced(m)
 		}
-		on, why = room.on, fmt.Sprintf("%d replicas leave for it", len(room.victims))
+		n := len(room.victims)
+		on, why = room.on, units.Count(n, "replica")+units.Verb(n, " leaves", " leave")+" for it"
 	}
 	w.start(m, u, on, replaces, q.why+"; "+on[0].Name+": "+why)
 	if replaces == nil {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"troupe/core/units"
 )
 
 // rebalance starts at most one substitute on a better device, for a model for which nothing else changes.
@@ -61,16 +63,16 @@ func (w *world) spread(m *model) bool {
 		})
 		if on != nil {
 			b := on[0]
-			return w.move(m, a, b, fmt.Sprintf("%s has %s, and %s %s", a.Name, m.spreadAt(a, nodes), b.Name,
-				m.spreadAt(b, nodes)))
+			return w.move(m, a, b, m.spreadAt(a, nodes)+", and "+m.spreadAt(b, nodes))
 		}
 	}
 	return false
 }
 
-// spreadAt returns how many replicas of a model a device and its node have.
+// spreadAt returns how many replicas of a model a device and its node have, as a sentence.
 func (m *model) spreadAt(d *device, nodes map[string]int) string {
-	return fmt.Sprintf("%d of its replicas (%d on %s)", d.siblings(m), nodes[d.Node], d.Node)
+	return fmt.Sprintf("%s has %s of the model and its node %d", d.Name, units.Count(d.siblings(m), "replica"),
+		nodes[d.Node])
 }
 
 // uneven reports whether a node has at least two replicas of a model fewer than the one with the most.
@@ -102,7 +104,7 @@ func (w *world) relieve(m *model) bool {
 			return empty && (a.Node == b.Node || nodes[a.Node] > nodes[b.Node])
 		})
 		if on != nil {
-			return w.move(m, a, on[0], fmt.Sprintf("%s is %.0f%% in use, also by other models, and %s is empty",
+			return w.move(m, a, on[0], fmt.Sprintf("%s, which other models share, is %.0f%% in use, and %s is empty",
 				a.Name, 100*a.Utilization, on[0].Name))
 		}
 	}

@@ -139,8 +139,8 @@ func TestPlanOfTooMuch(t *testing.T) {
 		t.Fatalf("%d replicas, %d unmet", len(plan.Assignments), len(plan.Unmet))
 	}
 	for i, want := range []string{
-		"large lacks 1 (minimum): at least 1 replicas; of 1 devices, 1 short of memory",
-		"groups lacks 1 (minimum): at least 1 replicas; of 1 devices, 1 with room, and one node must have 2",
+		"large lacks 1 (minimum): at least 1 replica; of 1 device, 1 short of memory",
+		"groups lacks 1 (minimum): at least 1 replica; of 1 device, 1 with room, but one node must have 2",
 	} {
 		if got := plan.unmet()[i]; got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -11,6 +11,7 @@ import (
 
 	"troupe/core/backend"
 	"troupe/core/hbm"
+	"troupe/core/units"
 	"troupe/testkit/script"
 )
 
@@ -352,7 +353,7 @@ func (p Plan) details() (all []string) {
 func (p Plan) remembered() (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(p.Memory.Avoid)) {
 		a := p.Memory.Avoid[key]
-		all = append(all, fmt.Sprintf("%s failed %d times", key, a.Failures))
+		all = append(all, key+" failed "+units.Count(a.Failures, "time"))
 	}
 	return append(all, fmt.Sprintf("remembers %s", strings.Join(slices.Sorted(maps.Keys(p.Memory.Models)), ", ")))
 }

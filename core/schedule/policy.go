@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"time"
+
+	"troupe/core/units"
 )
 
 // Urgency is how urgently a model wants a replica. A lower value comes first.
@@ -57,9 +59,9 @@ func (v view) limit(w Want) Want {
 	}
 	switch {
 	case w.Replicas < v.Min:
-		return Want{v.Min, Minimum, fmt.Sprintf("at least %d replicas", v.Min)}
+		return Want{v.Min, Minimum, "at least " + units.Count(v.Min, "replica")}
 	case w.Replicas > v.Max:
-		w.Replicas, w.Why = v.Max, fmt.Sprintf("%s; at most %d replicas", w.Why, v.Max)
+		w.Replicas, w.Why = v.Max, w.Why+"; at most "+units.Count(v.Max, "replica")
 	}
 	if v.have < v.Min {
 		w.Urgency = Minimum
@@ -74,9 +76,10 @@ func (v view) fixed() (Want, bool) {
 	idle := v.options.Idle(v.IdleAfter)
 	switch work := d.sequences(); {
 	case v.have == 0 && work > 0:
-		return Want{1, Wake, fmt.Sprintf("%d requests wait, and no replica serves", work)}, true
+		return Want{1, Wake, fmt.Sprintf("%s %s, and no replica serves", units.Count(work, "request"),
+			units.Verb(work, "waits", "wait"))}, true
 	case v.have == 0:
-		return Want{0, Wake, "no request"}, true
+		return Want{0, Wake, "no request has come"}, true
 	case work == 0 && v.Min == 0 && !d.Last.IsZero() && v.now.Sub(d.Last) >= idle:
 		return Want{0, Wake, fmt.Sprintf("no request for %s", v.now.Sub(d.Last).Round(time.Second))}, true
 	case v.up == 0:
@@ -89,5 +92,5 @@ func (v view) fixed() (Want, bool) {
 type static struct{}
 
 func (static) want(v view) Want {
-	return Want{v.Replicas, Headroom, fmt.Sprintf("%d replicas by the deployment", v.Replicas)}
+	return Want{v.Replicas, Headroom, "deployed with " + units.Count(v.Replicas, "replica")}
 }

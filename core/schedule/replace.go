@@ -13,11 +13,11 @@ func (w *world) retire(m *model) {
 		enough := m.serving() > m.want.Replicas
 		switch s := r.substitute; {
 		case s != nil && s.Progress == Up && enough:
-			r.leave(r.whyOld()+", and its substitute serves", "")
+			r.leaveOld("its substitute serves")
 		case s != nil && s.Progress == Up:
 			r.unpair()
 		case m.Sized && m.want.Replicas > 0 && m.current() >= m.want.Replicas:
-			r.leave(r.whyOld()+", and others serve", "")
+			r.leaveOld("enough others serve")
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (w *world) renew(m *model) {
 			return
 		}
 		for _, r := range leave {
-			r.leave(r.whyOld()+", and there is no room for a substitute beside it", "")
+			r.leaveOld("there is no room for a substitute beside it")
 		}
 		why = fmt.Sprintf("it replaces %s, which leaves first; %s: %s", old.Name, on[0].Name, why)
 		w.start(m, Headroom, on, nil, why)

@@ -14,7 +14,7 @@ import (
 // refuse notes replicas that have no place, with what speaks against the devices.
 func (w *world) refuse(q request, missing int) {
 	u := Unmet{Model: q.Name, Missing: missing, Urgency: q.urgency, Shortage: w.shortage(q.model)}
-	u.Why = fmt.Sprintf("%s; of %d devices", q.why, len(w.devices))
+	u.Why = q.why + "; of " + units.Count(len(w.devices), "device")
 	counts, by := w.against(q)
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		u.Why += fmt.Sprintf(", %d %s", counts[kind], kind)
@@ -40,7 +40,7 @@ func (w *world) against(q request) (counts map[string]int, by int64) {
 		kind := w.admits(q, d, here).kind
 		switch short := int64(0); kind {
 		case "":
-			kind = fmt.Sprintf("with room, and one node must have %d", q.Group)
+			kind = fmt.Sprintf("with room, but one node must have %d", q.Group)
 		case shortOfMemory:
 			if short = d.short(q.model, here); by == 0 || short < by {
 				by = short
@@ -202,7 +202,7 @@ func (w *world) detail(q request, u Unmet, counts map[string]int, by int64, kept
 	}
 	text := "no GPU for a replica of " + q.Name + ": " + strings.Join(parts, "; ")
 	if u.Failure != "" {
-		text += "; the last start failed on " + u.Failure
+		text += "; it failed last on " + u.Failure
 	}
 	text += kept
 	switch {

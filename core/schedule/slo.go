@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"troupe/core/units"
 )
 
 // slo is the policy that follows the demand so that models meet their SLO; see doc.go.
@@ -39,7 +41,8 @@ func (slo) want(v view) Want {
 func (v view) fill() Want {
 	if places := v.Demand.Places; places > 0 {
 		if n := v.Demand.sequences() / places; n > v.have {
-			return Want{n, Fill, fmt.Sprintf("%d sequences, with %d places a replica", v.Demand.sequences(), places)}
+			return Want{n, Fill, units.Count(v.Demand.sequences(), "sequence") + ", and a replica has " +
+				units.Count(places, "place")}
 		}
 	}
 	return v.fewer()
@@ -56,7 +59,7 @@ func (v view) tooFew() (n int, why string) {
 		least     Average
 	}{{"TTFT", d.TTFT, v.SLO.TTFT, v.memory.Learned.TTFT}, {"TPOT", d.TPOT, v.SLO.TPOT, v.memory.Learned.TPOT}} {
 		if r := over(t.p99, t.most); r > ratio && excess(t.p99, t.most, t.least) > 1 {
-			ratio, what = r, fmt.Sprintf("P99 of %s is %s, and the SLO %s", t.name, t.p99, t.most)
+			ratio, what = r, fmt.Sprintf("the P99 of %s is %s, and the SLO is %s", t.name, t.p99, t.most)
 		}
 	}
 	if d.Capacity > 0 && d.Rate >= 0 {
@@ -65,7 +68,7 @@ func (v view) tooFew() (n int, why string) {
 			rate = d.Recent
 		}
 		if by := ceil(rate / d.Capacity); by > v.have {
-			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO by its profile", rate,
+			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO, by its profile", rate,
 				d.Capacity)
 		}
 	}
@@ -94,7 +97,7 @@ func (v view) spike() (w Want, ok bool) {
 	if !d.Spikes(o) || v.now.Sub(v.memory.Changed) < o.Window || n <= v.have {
 		return w, false
 	}
-	w = Want{n, Missed, fmt.Sprintf("a spike: %.3g requests/s after %.3g", d.Recent, d.Rate)}
+	w = Want{n, Missed, fmt.Sprintf("a spike: %.3g requests/s, after %.3g", d.Recent, d.Rate)}
 	wait, predicted := v.wait(v.up, rising)
 	places := o.DownAt * float64(d.Places*v.up)
 	if !(predicted && wait > o.Headroom) && float64(d.sequences())*rising < places && d.Utilization*rising < 1 {
@@ -147,17 +150,17 @@ func (v view) tight() (why string, measured bool) {
 	many := !predicted || missShare*d.Rate*o.Window.Seconds() >= 1
 	switch {
 	case places > 0 && float64(d.Waiting) >= o.QueueAt*places:
-		return fmt.Sprintf("%d sequences wait for %.0f places", d.Waiting, places), true
+		return v.queueing(), true
 	case !predicted && places > 0 && float64(d.sequences()) >= o.UpAt*places:
-		return fmt.Sprintf("%d sequences on %.0f places", d.sequences(), places), true
+		return units.Count(d.sequences(), "sequence") + " in " + units.Count(int(places), "place"), true
 	case predicted && wait > o.Headroom:
 		return fmt.Sprintf("the wait for a place would take %.0f%% of the TTFT", 100*wait), false
 	case d.KV > o.KVFull:
 		return fmt.Sprintf("%.0f%% of the KV blocks are in use", 100*d.KV), true
 	case excess(d.TTFT, v.SLO.TTFT, l.TTFT)*rising > o.Headroom && d.Running > 0 && many:
-		return fmt.Sprintf("P99 of TTFT is %s, and the SLO %s", d.TTFT, v.SLO.TTFT), true
+		return fmt.Sprintf("the P99 of TTFT is %s, and the SLO is %s", d.TTFT, v.SLO.TTFT), true
 	case excess(d.TPOT, v.SLO.TPOT, l.TPOT)*rising > o.Headroom && d.Running > 0 && many:
-		return fmt.Sprintf("P99 of TPOT is %s, and the SLO %s", d.TPOT, v.SLO.TPOT), true
+		return fmt.Sprintf("the P99 of TPOT is %s, and the SLO is %s", d.TPOT, v.SLO.TPOT), true
 	}
 	return "", false
 }
@@ -214,10 +217,10 @@ func (v view) carried() {
 // while, and the present number otherwise. The load that each of those would carry decides, not the
 // present one.
 func (v view) fewer() Want {
-	same := Want{v.have, Headroom, "enough"}
+	same := Want{v.have, Headroom, "there are enough replicas"}
 	switch {
 	case v.idle > 0 && v.now.Sub(v.memory.Changed) >= 2*v.options.RecentWindow && v.needed(v.up) == "":
-		return Want{v.have - v.idle, Headroom, fmt.Sprintf("%d replicas carry the load", v.up)}
+		return Want{v.have - v.idle, Headroom, carry(v.up)}
 	case v.have > v.up:
 		same.Why = "some replicas do not serve yet"
 		return same
@@ -233,11 +236,23 @@ func (v view) fewer() Want {
 		v.memory.LowSince = v.now
 	}
 	if low := v.now.Sub(v.memory.LowSince); low < v.options.DownAfter {
-		same.Why = fmt.Sprintf("%d replicas are enough for %s", v.up-1, low.Round(time.Second))
+		same.Why = fmt.Sprintf("%s would have been enough for %s", units.Count(v.up-1, "replica"), low.Round(time.Second))
 		return same
 	}
 	v.memory.LowSince = time.Time{} // the next one must be surplus for as long
-	return Want{v.have - 1, Headroom, fmt.Sprintf("%d replicas carry the load", v.up-1)}
+	return Want{v.have - 1, Headroom, carry(v.up - 1)}
+}
+
+// carry returns that so many replicas are enough.
+func carry(replicas int) string {
+	return units.Count(replicas, "replica") + units.Verb(replicas, " carries", " carry") + " the load"
+}
+
+// queueing returns how many sequences wait, and for how many places.
+func (v view) queueing() string {
+	n := v.Demand.Waiting
+	return units.Count(n, "sequence") + units.Verb(n, " waits", " wait") + " for " +
+		units.Count(v.Demand.Places*v.up, "place")
 }
 
 // spare is the multiple of the average load that the replicas that stay must carry.
@@ -246,7 +261,7 @@ const spare = 1.1
 // needed returns why a number of replicas is too few, or nothing. With unknown figures, it is.
 func (v view) needed(replicas int) string {
 	d, o := v.Demand, v.options
-	left := float64(replicas)
+	left, others := float64(replicas), units.Count(replicas, "replica")
 	more := d.rising(o) * float64(v.up) / left // load of each of them, over the present one
 	l := v.memory.Learned
 	rate := d.usual(o, l.Rate) * d.rising(o)
@@ -257,13 +272,14 @@ func (v view) needed(replicas int) string {
 	case d.Places == 0 && d.Capacity == 0 && d.Utilization < 0:
 		return "what a replica can carry is unknown"
 	case predicted && wait > o.Headroom:
-		return fmt.Sprintf("requests would wait too long for the places of %.0f replicas", left)
+		return "requests would wait too long for a place on " + others
 	case !predicted && d.Places > 0 && float64(d.sequences()) > o.DownAt*float64(d.Places)*left:
-		return fmt.Sprintf("%d sequences are too many for %.0f replicas", d.sequences(), left)
+		n := d.sequences()
+		return units.Count(n, "sequence") + units.Verb(n, " is", " are") + " too many for " + others
 	case d.Capacity > 0 && max(rate, o.Headroom*d.Rate) > o.Headroom*d.Capacity*left:
-		return fmt.Sprintf("%.3g requests/s are too many for %.0f replicas by the profile", max(rate, d.Rate), left)
+		return fmt.Sprintf("%.3g requests/s are too many for %s, by the profile", max(rate, d.Rate), others)
 	case v.memory.Overload > 0 && max(rate, d.Rate) > overloadMargin*v.memory.Overload*left:
-		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", max(rate, d.Rate), left)
+		return fmt.Sprintf("%.3g requests/s were too many for %s before", max(rate, d.Rate), others)
 	case d.KV*more > o.KVFull*o.Headroom:
 		return "the KV blocks of the remaining replicas would be full"
 	case excess(d.TTFT, v.SLO.TTFT, l.TTFT)*l.TTFT.growth(more) > o.DownHeadroom && d.Rate > 0:

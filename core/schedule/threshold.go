@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"time"
+
+	"troupe/core/units"
 )
 
 // threshold is the policy of an autoscaler that knows no SLO. It changes the number of replicas by one: up
@@ -57,18 +59,19 @@ func (v view) compareUse() (high, low bool, why string) {
 	if by := ratio(float64(d.sequences()), float64(places)); places > 0 && by >= use {
 		use, of = by, "places"
 	}
-	why = fmt.Sprintf("%.0f%% of the %s in use", 100*use, of)
+	why = fmt.Sprintf("%.0f%% of the %s are in use", 100*use, of)
 	switch {
 	case use < 0:
 		return false, false, "the load is unknown"
 	case v.queues():
-		return true, false, fmt.Sprintf("%d sequences wait for %d places", d.Waiting, places)
+		return true, false, v.queueing()
 	case use >= v.options.UpAt:
 		return true, false, why
 	case use*n > v.options.DownAt*(n-1) || places == 0:
 		return false, false, why
 	case v.memory.Queued > 0 && d.Rate > v.options.DownAt*v.memory.Queued*(n-1):
-		return false, false, fmt.Sprintf("%s, but %.3g requests/s are too many for %d replicas", why, d.Rate, v.up-1)
+		return false, false, fmt.Sprintf("%s, but %.3g requests/s are too many for %s", why, d.Rate,
+			units.Count(v.up-1, "replica"))
 	}
 	return false, true, why
 }

@@ -14,6 +14,6 @@ const (
 
 // String returns what the device or its node has.
 func (w Where) String() string {
-	return [...]string{"", "its node has the folder", "its node has an image of the weights on disk",
+	return [...]string{"", "its node has the folder of the model", "its node has an image of the weights on disk",
 		"its node has the weights in host memory", "it has the weights"}[w]
 }

@@ -50,3 +50,12 @@ func TestKVSizeBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestCount checks the forms of nouns and verbs with numbers.
+func TestCount(t *testing.T) {
+	for n, want := range []string{"0 replicas wait", "1 replica waits", "2 replicas wait"} {
+		if got := Count(n, "replica") + Verb(n, " waits", " wait"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -53,18 +53,17 @@ func (d *DeploymentControl) AssignAtRevision(ctx context.Context, a planner.Assi
 	return revision, nil
 }
 
-// WakeAtRevision stores the number of replicas of a deployment and their level, and no levels of single
-// ones, when requests wake it or were waiting in vain. It returns store.ErrConflict if the deployment is
-// no longer at the given revision.
-func (d *DeploymentControl) WakeAtRevision(ctx context.Context, name string, revision uint64, replicas uint32,
-	level messages.Level, why string) error {
+// StoreLevel stores the level of a deployment, and no levels of single replicas, when requests wake it or were
+// waiting in vain. It returns store.ErrConflict if the deployment is no longer at the given revision.
+func (d *DeploymentControl) StoreLevel(ctx context.Context, name string, revision uint64, level messages.Level,
+	why string) error {
 	var before, after *messages.DeploymentSpec
 	_, err := d.changeAtRevision(ctx, name, revision, func(stored *messages.DeploymentSpec) {
 		before = proto.CloneOf(stored)
 		if stored.GetReplicas() == 0 {
 			stored.Preemptions = nil
 		}
-		stored.Replicas, stored.Level, stored.ReplicaLevels = new(replicas), level, nil
+		stored.Level, stored.ReplicaLevels = level, nil
 		stored.EndHold()
 		after = stored
 	})

@@ -92,15 +92,15 @@ func TestUpdate(t *testing.T) {
 	}
 	d.spec.Level, d.spec.ReplicaLevels = messages.Level_LEVEL_PARKED, map[string]messages.Level{"m-0": 2}
 	d.spec.HeldBy = &messages.Hold{What: "models.park"}
-	if err := c.WakeAtRevision(t.Context(), "m", d.at-1, 1, 0, "late"); !errors.Is(err, store.ErrConflict) {
+	if err := c.StoreLevel(t.Context(), "m", d.at-1, 0, "late"); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
-	if err := c.WakeAtRevision(t.Context(), "m", d.at, 1, 0, "requests wait"); err != nil || d.spec.Held() ||
-		d.spec.GetReplicas() != 1 {
+	if err := c.StoreLevel(t.Context(), "m", d.at, 0, "requests wait"); err != nil || d.spec.Held() ||
+		d.spec.GetReplicas() != 3 {
 		t.Errorf("%v, %v", d.spec, err)
 	}
-	if err := c.WakeAtRevision(t.Context(), "m", d.at, 2, messages.Level_LEVEL_PARKED, "in vain"); err != nil ||
-		d.spec.GetLevel() != messages.Level_LEVEL_PARKED || d.spec.GetReplicas() != 2 {
+	if err := c.StoreLevel(t.Context(), "m", d.at, messages.Level_LEVEL_PARKED, "in vain"); err != nil ||
+		d.spec.GetLevel() != messages.Level_LEVEL_PARKED || d.spec.GetReplicas() != 3 {
 		t.Errorf("%v, %v", d.spec, err)
 	}
 	if err := c.DeleteDeployment(t.Context(), "m"); err != nil {

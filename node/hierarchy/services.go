@@ -57,10 +57,8 @@ type Deployments struct {
 	Inspect func(kind backend.Kind, path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica of a deployment found.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Scale stores the number of replicas of a deployment and their level, if the deployment still has
-	// the given revision.
-	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
-		why string) error
+	// StoreLevel stores the level of a deployment, if the deployment still has the given revision.
+	StoreLevel func(ctx context.Context, name string, revision uint64, level messages.Level, why string) error
 	// OnWake and OnAwake are called for each wake of a deployment by requests; see deployment.Config.
 	OnWake  func(model string)
 	OnAwake func(model string, took time.Duration)
@@ -79,7 +77,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Name: name, Node: b.Node, Term: term, Members: d.Members, Router: b.pid(query.Router),
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
-				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
+				Inspect:  d.Inspect, Record: d.Record, StoreLevel: d.StoreLevel, Publish: d.Publish, Log: b.Log,
 				OnWake: d.OnWake, OnAwake: d.OnAwake,
 			}))
 		}})

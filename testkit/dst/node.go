@@ -262,7 +262,7 @@ func (n *Node) props() *actor.Props {
 	leases := membership.Leases{Node: n.cfg.Name, Members: n.members}
 	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(_ backend.Kind, path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
-		Record:  n.control().RecordDigests, Scale: n.control().WakeAtRevision, Publish: silent}
+		Record:  n.control().RecordDigests, StoreLevel: n.control().StoreLevel, Publish: silent}
 	planner := hierarchy.Planner{Leases: n.plannerLeases(), Members: n.nodes.Current, Cache: &n.serving.cache,
 		Pause:  n.plannerPause.Get,
 		Assign: n.control().AssignAtRevision, Publish: silent, OnPlan: n.cfg.checks.planned}

@@ -30,10 +30,8 @@ type Config struct {
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Scale stores the number of replicas and their level, if the revision of the stored spec is still
-	// the given one.
-	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, level messages.Level,
-		why string) error
+	// StoreLevel stores the level of the replicas, if the revision of the stored spec is still the given one.
+	StoreLevel func(ctx context.Context, name string, revision uint64, level messages.Level, why string) error
 	// OnWake is called when requests have woken the deployment, and OnAwake when its first replica serves after
 	// that, with the time from the wake. They must not block, and may be nil.
 	OnWake  func(model string)
@@ -137,8 +135,8 @@ func (d *deployment) Receive(ctx actor.Context) {
 		})
 	case *messages.PlacementRefused:
 		d.onPlacementRefused(ctx, msg)
-	case *scaled:
-		d.onScaled(ctx, msg)
+	case *levelStored:
+		d.onLevelStored(ctx, msg)
 	case *recorded:
 		d.onRecorded(ctx, msg)
 	case *actor.Terminated:

@@ -16,10 +16,10 @@ import (
 
 const (
 	recordTimeout = 5 * time.Second // to store digests
-	scaleTimeout  = 2 * time.Second // to store the number of replicas
+	levelTimeout  = 2 * time.Second // to store a level
 )
 
-// inspected, recorded and scaled are messages to self.
+// inspected, recorded and levelStored are messages to self.
 type (
 	inspected struct {
 		incarnation uint64
@@ -32,7 +32,7 @@ type (
 		incarnation uint64
 		err         error
 	}
-	scaled struct {
+	levelStored struct {
 		incarnation uint64
 		wakes       bool
 		err         error
@@ -108,34 +108,34 @@ func (d *deployment) onRecorded(ctx actor.Context, msg *recorded) {
 	d.handle(ctx, core.Recorded{})
 }
 
-// scale starts a job that stores the number of replicas. The stored spec comes back through the
+// storeLevel starts a job that stores the level of the replicas. The stored spec comes back through the
 // group.
-func (d *deployment) scale(ctx actor.Context, e core.Scale) {
-	scale, name, incarnation, rt := d.Scale, d.Name, d.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
+func (d *deployment) storeLevel(ctx actor.Context, e core.StoreLevel) {
+	store, name, incarnation, rt := d.StoreLevel, d.Name, d.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	revision := d.revision
-	if e.Wakes() {
+	if e.Wakes {
 		d.wake = wake{supervise.Now(ctx), revision}
 	}
 	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := rt.WithTimeout(life, scaleTimeout)
+			c, cancel := rt.WithTimeout(life, levelTimeout)
 			defer cancel()
-			return struct{}{}, scale(c, name, revision, uint32(e.To), storedLevel(e.Level), e.Why)
+			return struct{}{}, store(c, name, revision, storedLevel(e.Level), e.Why)
 		},
-		func(_ struct{}, err error) any { return &scaled{incarnation, e.Wakes(), err} })
+		func(_ struct{}, err error) any { return &levelStored{incarnation, e.Wakes, err} })
 }
 
-// onScaled ends the job. A failed one is retried while requests wait: routers repeat WakeModel.
-func (d *deployment) onScaled(ctx actor.Context, msg *scaled) {
+// onLevelStored ends the job. A failed one is retried while requests wait: routers repeat WakeModel.
+func (d *deployment) onLevelStored(ctx actor.Context, msg *levelStored) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
 	switch {
 	case msg.err != nil:
 		d.wake = wake{}
-		d.Log.Debug().Err(msg.err).Str("model", d.Name).Msg("storing the number of replicas failed; retrying")
+		d.Log.Debug().Err(msg.err).Str("model", d.Name).Msg("storing the level failed; retrying")
 	case msg.wakes:
 		d.OnWake(d.Name)
 	}
-	d.handle(ctx, core.Scaled{})
+	d.handle(ctx, core.LevelStored{})
 }

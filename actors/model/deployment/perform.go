@@ -35,8 +35,8 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			ctx.Send(pidOf(e.Actor), &messages.ConfirmRevision{RevisionDigest: e.Digest})
 		case core.Record:
 			d.record(ctx, e)
-		case core.Scale:
-			d.scale(ctx, e)
+		case core.StoreLevel:
+			d.storeLevel(ctx, e)
 		case core.DrainReplica:
 			ctx.Request(d.Replicas(d.members[e.Node]), &messages.DrainReplica{
 				RequestId: e.Replica, Replica: e.Replica, Model: d.Name, Term: d.Term,

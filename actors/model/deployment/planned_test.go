@@ -120,7 +120,7 @@ func TestPlannerWakes(t *testing.T) {
 		s := play(t, "a")
 		s.start(1)
 		s.sleeps = true
-		s.scale = func() error { t.Error("it stores a level"); return nil }
+		s.storeLevel = func() error { t.Error("it stores a level"); return nil }
 		s.plan(0, []string{})
 		s.router.Send(s.pid, &messages.WakeModel{Name: "m", Node: "a", Waiting: 3, Wakes: 2, Revision: s.revision,
 			Oldest: durationpb.New(7 * time.Second)})

@@ -43,21 +43,21 @@ type host struct {
 
 // stage is one deployment in a cluster of played hosts.
 type stage struct {
-	t        *testing.T
-	sys      *actor.ActorSystem
-	hosts    map[string]*host
-	router   *testkit.Peer
-	mu       sync.Mutex
-	members  *messages.MembersChanged
-	inspect  error
-	record   func(deploy uint64, weights, revision string) error // nil: succeeds
-	scale    func() error
-	woken    int             // wakes reported
-	awake    []time.Duration // times reported from a wake to the first replica that serves
-	revision uint64          // of the stored spec
-	sleeps   bool            // its minimum is 0
-	level    messages.Level  // that is stored
-	pid      *actor.PID
+	t          *testing.T
+	sys        *actor.ActorSystem
+	hosts      map[string]*host
+	router     *testkit.Peer
+	mu         sync.Mutex
+	members    *messages.MembersChanged
+	inspect    error
+	record     func(deploy uint64, weights, revision string) error // nil: succeeds
+	storeLevel func() error
+	woken      int             // wakes reported
+	awake      []time.Duration // times reported from a wake to the first replica that serves
+	revision   uint64          // of the stored spec
+	sleeps     bool            // its minimum is 0
+	level      messages.Level  // that is stored
+	pid        *actor.PID
 }
 
 const needed = 8 << 20 // bytes per replica
@@ -130,8 +130,8 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 				}
 				return s.record(deploy, weights, revision)
 			},
-			Scale: func(context.Context, string, uint64, uint32, messages.Level, string) error {
-				return s.scale()
+			StoreLevel: func(context.Context, string, uint64, messages.Level, string) error {
+				return s.storeLevel()
 			},
 			OnWake:  func(string) { s.woken++ },
 			OnAwake: func(_ string, took time.Duration) { s.awake = append(s.awake, took) },

@@ -17,7 +17,7 @@ func TestWakesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
 		var stored error
-		s.scale, s.sleeps = func() error { return stored }, true
+		s.storeLevel, s.sleeps = func() error { return stored }, true
 		s.start(1)
 		park := func() { s.level = messages.Level_LEVEL_PARKED; s.apply(1) }
 		activate := func() { s.level = messages.Level_LEVEL_UNSPECIFIED; s.apply(1) }
