@@ -59,15 +59,20 @@ func TestQuietModelsKeepTheirPlaces(t *testing.T) {
 		wakeWait    time.Duration
 		priority    Priority // of B
 		stopped     int      // seconds since A has had no request any longer
+		free        bool     // there is another device
 		least, most time.Duration
 	}{
-		{"it may wait", wait, Standard, 0, wait - loadTime - likely*each*time.Second, wait},
-		{"it may not wait", 0, Standard, 0, loadTime, loadTime + time.Second},
-		{"a higher priority", wait, High, 0, loadTime, loadTime + time.Second},
-		{"A is not used any longer", wait, Standard, 6 * 3600, loadTime, loadTime + time.Second},
+		{"it may wait", wait, Standard, 0, false, wait - loadTime - likely*each*time.Second, wait},
+		{"it may not wait", 0, Standard, 0, false, loadTime, loadTime + time.Second},
+		{"there is room", wait, Standard, 0, true, loadTime, loadTime + time.Second},
+		{"a higher priority", wait, High, 0, false, loadTime, loadTime + time.Second},
+		{"A is not used any longer", wait, Standard, 6 * 3600, false, loadTime, loadTime + time.Second},
 	} {
 		s := newSlot(wait, "A", "B")
 		s.model("B").WakeWait, s.model("B").Priority = test.wakeWait, test.priority
+		if test.free {
+			s.Devices = append(s.Devices, Device{Name: "a/gpu-1", Node: "a", Memory: 40 * gib, Utilization: -1})
+		}
 		s.model("A").IdleAfter = 24 * time.Hour
 		asked := 40 * each // the last request of A, unless it goes on
 		for i := range asked + 100 + test.stopped {
