@@ -13,8 +13,8 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
-.PHONY: race repeat fuzz fuzz-execs bench bench-shares chaos identity dst mutate damaged soak soak-plot
-.PHONY: sim-error scheduler-studies bench-switch rolling rounds interleavings nats
+.PHONY: properties race repeat fuzz fuzz-execs bench bench-shares chaos identity dst mutate damaged soak soak-plot
+.PHONY: sim-error pool-check scheduler-studies bench-switch rolling rounds interleavings nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,12 +43,13 @@ RACE := ./node ./testkit/cluster ./testkit/chaos ./cmd/... ./cluster/... ./actor
 # one for each core would leave cores idle.
 PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
 
-# make test runs its parts at the same time. The tests of ./node take the longest, and are two parts.
-GOTEST = GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
+# make test runs its parts at the same time. The tests of ./node take the longest, and are two parts. Properties
+# are tested with the same seed each time; make properties tests them with others.
+GOTEST = RAPID_SEED=1 GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
 TEST_PARTS := test-race test-plain test-node-1 test-node-2
 .PHONY: $(TEST_PARTS)
 test: ## run all tests, those in which goroutines share memory under the race detector
-	go build -race ./... # so that the parts do not compile the same packages at the same time
+	go list -race -export $(RACE) >/dev/null # compile, so that no two parts compile the same package at once
 	@$(MAKE) --no-print-directory --keep-going -j $(words $(TEST_PARTS)) $(TEST_PARTS)
 
 test-race:
@@ -63,16 +64,22 @@ test-node-1:
 test-node-2:
 	$(GOTEST) -race ./node -skip '^Test[A-M]'
 
+CHECKS ?= 1000
+properties: ## run all properties CHECKS times (1000) each, with random seeds; SEED=7: with this one
+	go test -vet=off -count=1 -p $(PACKAGES) -timeout 0 \
+	  $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/net\/rapid/ {print $$1}') \
+	  -rapid.checks=$(CHECKS) -rapid.seed=$(SEED)
+
 # Runs of make repeat, and what it runs: all tests, or those of the packages in PKGS.
 REPEAT = $(if $(filter file,$(origin N)),10,$(N))
 PKGS ?=
 repeat: ## run make test N (10) times uncached, every second time with all cores busy; PKGS="./cmd/node ...": only these
 	go build -o $(BIN)/repeat ./tools/repeat
-	GOFLAGS=-count=1 GORACE=atexit_sleep_ms=0 $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
+	GOFLAGS=-count=1 RAPID_SEED=1 GORACE=atexit_sleep_ms=0 $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
 	$(if $(PKGS),go test -vet=off -race -p $(PACKAGES) -timeout 40m $(PKGS),$(MAKE) test)
 
 race: ## run all tests under the race detector
-	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
+	RAPID_SEED=1 GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
 
 check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
 	go test -count=1 .
@@ -188,6 +195,9 @@ bench-switch: ## measure cold, parked, peer and standby switches over their floo
 
 sim-error: ## compare the simulator with a real cluster of three nodes, and write docs/simulations/error.md (25 minutes)
 	go run ./tools/simerror
+
+pool-check: ## serve six models on three nodes for ten minutes, beside the simulator; writes docs/simulations/pool.md
+	go run ./tools/poolcheck
 
 scheduler-studies: ## simulate the scheduler beside its bounds, and write docs/simulations/scheduler.md (1 hour)
 	cd tools/bound && npm ci --silent || echo "without npm, there are no bounds"

@@ -869,18 +869,20 @@ func (x *Assignment) GetAt() *timestamppb.Timestamp {
 
 // AssignmentStatus (report) is how far a replica of a deployment has come, whether it is assigned or not.
 type AssignmentStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Gpus          []string               `protobuf:"bytes,3,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Progress      AssignmentProgress     `protobuf:"varint,4,opt,name=progress,proto3,enum=troupe.v1.AssignmentProgress" json:"progress,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`              // of the progress
-	Failure       string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`          // why its start failed, or why it ended; empty: neither
-	Outdated      bool                   `protobuf:"varint,7,opt,name=outdated,proto3" json:"outdated,omitempty"`       // it has other settings or other files than the deployment wants
-	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                    // of the assignment; absent: it has none
-	Quarantined   bool                   `protobuf:"varint,9,opt,name=quarantined,proto3" json:"quarantined,omitempty"` // a device of it is
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Replica        string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Gpus           []string               `protobuf:"bytes,3,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Progress       AssignmentProgress     `protobuf:"varint,4,opt,name=progress,proto3,enum=troupe.v1.AssignmentProgress" json:"progress,omitempty"`
+	Since          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                                          // of the progress
+	Failure        string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"`                                      // why its start failed, or why it ended; empty: neither
+	Outdated       bool                   `protobuf:"varint,7,opt,name=outdated,proto3" json:"outdated,omitempty"`                                   // it has other settings or other files than the deployment wants
+	At             *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                                                // of the assignment; absent: it has none
+	Quarantined    bool                   `protobuf:"varint,9,opt,name=quarantined,proto3" json:"quarantined,omitempty"`                             // a device of it is
+	RevisionDigest string                 `protobuf:"bytes,10,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that it has loaded; empty: not known yet
+	Served         bool                   `protobuf:"varint,11,opt,name=served,proto3" json:"served,omitempty"`                                      // with failure: it had begun to serve
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AssignmentStatus) Reset() {
@@ -972,6 +974,20 @@ func (x *AssignmentStatus) GetAt() *timestamppb.Timestamp {
 func (x *AssignmentStatus) GetQuarantined() bool {
 	if x != nil {
 		return x.Quarantined
+	}
+	return false
+}
+
+func (x *AssignmentStatus) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetServed() bool {
+	if x != nil {
+		return x.Served
 	}
 	return false
 }
@@ -2263,7 +2279,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x04gpus\x18\x03 \x03(\tR\x04gpus\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
 	"\x05after\x18\x05 \x03(\tR\x05after\x12*\n" +
-	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xc5\x02\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x86\x03\n" +
 	"\x10AssignmentStatus\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2273,7 +2289,10 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\afailure\x18\x06 \x01(\tR\afailure\x12\x1a\n" +
 	"\boutdated\x18\a \x01(\bR\boutdated\x12*\n" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12 \n" +
-	"\vquarantined\x18\t \x01(\bR\vquarantined\"~\n" +
+	"\vquarantined\x18\t \x01(\bR\vquarantined\x12'\n" +
+	"\x0frevision_digest\x18\n" +
+	" \x01(\tR\x0erevisionDigest\x12\x16\n" +
+	"\x06served\x18\v \x01(\bR\x06served\"~\n" +
 	"\vReplicaNeed\x12\x18\n" +
 	"\aweights\x18\x01 \x01(\x04R\aweights\x12\x14\n" +
 	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x10\n" +

@@ -1638,12 +1638,10 @@ func (x *ModelUnloaded) GetBytes() uint64 {
 
 // GetGpu (query) is answered by GpuStatus.
 type GetGpu struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Path           string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                           // of the model of a replica that is being placed
-	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of its files; empty: the answer leaves out weights_source
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetGpu) Reset() {
@@ -1683,20 +1681,6 @@ func (x *GetGpu) GetRequestId() string {
 	return ""
 }
 
-func (x *GetGpu) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *GetGpu) GetRevisionDigest() string {
-	if x != nil {
-		return x.RevisionDigest
-	}
-	return ""
-}
-
 // GpuStatus (report) is the state of a device.
 type GpuStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1715,17 +1699,14 @@ type GpuStatus struct {
 	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
 	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up, and weights without users
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
-	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
-	Switch         *GpuSwitch             `protobuf:"bytes,27,opt,name=switch,proto3" json:"switch,omitempty"`   // in progress, or the last one since the actor started
-	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`     // of its replicas
-	// Where the node has the weights that GetGpu names, apart from its devices: "host cache", "disk image",
-	// or "disk" for their folder; empty: nowhere, or it is not known.
-	WeightsSource string           `protobuf:"bytes,41,opt,name=weights_source,json=weightsSource,proto3" json:"weights_source,omitempty"`
-	Utilization   *GpuUtilization  `protobuf:"bytes,60,opt,name=utilization,proto3" json:"utilization,omitempty"` // within the last minute
-	Switches      *GpuSwitchTotals `protobuf:"bytes,61,opt,name=switches,proto3" json:"switches,omitempty"`       // that have ended since the node started
-	Engine        string           `protobuf:"bytes,62,opt,name=engine,proto3" json:"engine,omitempty"`           // kind of the engines that it runs: "simulated" on a simulated device; empty: native
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"`         // that are on the device
+	Switch         *GpuSwitch             `protobuf:"bytes,27,opt,name=switch,proto3" json:"switch,omitempty"`           // in progress, or the last one since the actor started
+	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`             // of its replicas
+	Utilization    *GpuUtilization        `protobuf:"bytes,60,opt,name=utilization,proto3" json:"utilization,omitempty"` // within the last minute
+	Switches       *GpuSwitchTotals       `protobuf:"bytes,61,opt,name=switches,proto3" json:"switches,omitempty"`       // that have ended since the node started
+	Engine         string                 `protobuf:"bytes,62,opt,name=engine,proto3" json:"engine,omitempty"`           // kind of the engines that it runs: "simulated" on a simulated device; empty: native
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GpuStatus) Reset() {
@@ -1882,13 +1863,6 @@ func (x *GpuStatus) GetTurns() []*GpuTurns {
 		return x.Turns
 	}
 	return nil
-}
-
-func (x *GpuStatus) GetWeightsSource() string {
-	if x != nil {
-		return x.WeightsSource
-	}
-	return ""
 }
 
 func (x *GpuStatus) GetUtilization() *GpuUtilization {
@@ -4374,12 +4348,10 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\";\n" +
 	"\rModelUnloaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"d\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"3\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\x12'\n" +
-	"\x0frevision_digest\x18\x03 \x01(\tR\x0erevisionDigest\"\xe3\x06\n" +
+	"request_id\x18\x01 \x01(\tR\trequestIdJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"\xc2\x06\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -4402,11 +4374,10 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
 	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
 	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\x12)\n" +
-	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\x12%\n" +
-	"\x0eweights_source\x18) \x01(\tR\rweightsSource\x12;\n" +
+	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\x12;\n" +
 	"\vutilization\x18< \x01(\v2\x19.troupe.v1.GpuUtilizationR\vutilization\x126\n" +
 	"\bswitches\x18= \x01(\v2\x1a.troupe.v1.GpuSwitchTotalsR\bswitches\x12\x16\n" +
-	"\x06engine\x18> \x01(\tR\x06engine\"\x9b\x02\n" +
+	"\x06engine\x18> \x01(\tR\x06engineJ\x04\b)\x10*\"\x9b\x02\n" +
 	"\x0fGpuSwitchTotals\x12\x1a\n" +
 	"\bswitched\x18\x01 \x01(\x04R\bswitched\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x04R\x06failed\x12/\n" +

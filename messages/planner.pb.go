@@ -312,6 +312,60 @@ func (*ClusterChanged) Descriptor() ([]byte, []int) {
 	return file_messages_planner_proto_rawDescGZIP(), []int{3}
 }
 
+// DeviceChanged (event, from a device to the planner of its node, and from there to the planner that leads): its
+// quarantine has begun or ended.
+type DeviceChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Gpu           string                 `protobuf:"bytes,2,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceChanged) Reset() {
+	*x = DeviceChanged{}
+	mi := &file_messages_planner_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceChanged) ProtoMessage() {}
+
+func (x *DeviceChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_planner_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceChanged.ProtoReflect.Descriptor instead.
+func (*DeviceChanged) Descriptor() ([]byte, []int) {
+	return file_messages_planner_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DeviceChanged) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DeviceChanged) GetGpu() string {
+	if x != nil {
+		return x.Gpu
+	}
+	return ""
+}
+
 // GetPlan (query, to the planner that leads) is answered by PlanReport, or by Refused: NOT_READY if this
 // node does not lead, or NOT_FOUND.
 type GetPlan struct {
@@ -327,7 +381,7 @@ type GetPlan struct {
 
 func (x *GetPlan) Reset() {
 	*x = GetPlan{}
-	mi := &file_messages_planner_proto_msgTypes[4]
+	mi := &file_messages_planner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +393,7 @@ func (x *GetPlan) String() string {
 func (*GetPlan) ProtoMessage() {}
 
 func (x *GetPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[4]
+	mi := &file_messages_planner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +406,7 @@ func (x *GetPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlan.ProtoReflect.Descriptor instead.
 func (*GetPlan) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{4}
+	return file_messages_planner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPlan) GetRequestId() string {
@@ -405,7 +459,7 @@ type PlanReport struct {
 
 func (x *PlanReport) Reset() {
 	*x = PlanReport{}
-	mi := &file_messages_planner_proto_msgTypes[5]
+	mi := &file_messages_planner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +471,7 @@ func (x *PlanReport) String() string {
 func (*PlanReport) ProtoMessage() {}
 
 func (x *PlanReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[5]
+	mi := &file_messages_planner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +484,7 @@ func (x *PlanReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanReport.ProtoReflect.Descriptor instead.
 func (*PlanReport) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{5}
+	return file_messages_planner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlanReport) GetRequestId() string {
@@ -536,7 +590,7 @@ type PlanStep struct {
 
 func (x *PlanStep) Reset() {
 	*x = PlanStep{}
-	mi := &file_messages_planner_proto_msgTypes[6]
+	mi := &file_messages_planner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +602,7 @@ func (x *PlanStep) String() string {
 func (*PlanStep) ProtoMessage() {}
 
 func (x *PlanStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[6]
+	mi := &file_messages_planner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +615,7 @@ func (x *PlanStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanStep.ProtoReflect.Descriptor instead.
 func (*PlanStep) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{6}
+	return file_messages_planner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlanStep) GetName() string {
@@ -612,7 +666,7 @@ type ModelPlan struct {
 
 func (x *ModelPlan) Reset() {
 	*x = ModelPlan{}
-	mi := &file_messages_planner_proto_msgTypes[7]
+	mi := &file_messages_planner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +678,7 @@ func (x *ModelPlan) String() string {
 func (*ModelPlan) ProtoMessage() {}
 
 func (x *ModelPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[7]
+	mi := &file_messages_planner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +691,7 @@ func (x *ModelPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelPlan.ProtoReflect.Descriptor instead.
 func (*ModelPlan) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{7}
+	return file_messages_planner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelPlan) GetName() string {
@@ -788,7 +842,7 @@ type ModelFigures struct {
 
 func (x *ModelFigures) Reset() {
 	*x = ModelFigures{}
-	mi := &file_messages_planner_proto_msgTypes[8]
+	mi := &file_messages_planner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +854,7 @@ func (x *ModelFigures) String() string {
 func (*ModelFigures) ProtoMessage() {}
 
 func (x *ModelFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[8]
+	mi := &file_messages_planner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +867,7 @@ func (x *ModelFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFigures.ProtoReflect.Descriptor instead.
 func (*ModelFigures) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{8}
+	return file_messages_planner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelFigures) GetRate() float64 {
@@ -924,7 +978,7 @@ type PlannedReplica struct {
 
 func (x *PlannedReplica) Reset() {
 	*x = PlannedReplica{}
-	mi := &file_messages_planner_proto_msgTypes[9]
+	mi := &file_messages_planner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +990,7 @@ func (x *PlannedReplica) String() string {
 func (*PlannedReplica) ProtoMessage() {}
 
 func (x *PlannedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[9]
+	mi := &file_messages_planner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1003,7 @@ func (x *PlannedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedReplica.ProtoReflect.Descriptor instead.
 func (*PlannedReplica) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{9}
+	return file_messages_planner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlannedReplica) GetName() string {
@@ -1022,7 +1076,7 @@ type PlannedDeparture struct {
 
 func (x *PlannedDeparture) Reset() {
 	*x = PlannedDeparture{}
-	mi := &file_messages_planner_proto_msgTypes[10]
+	mi := &file_messages_planner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1088,7 @@ func (x *PlannedDeparture) String() string {
 func (*PlannedDeparture) ProtoMessage() {}
 
 func (x *PlannedDeparture) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[10]
+	mi := &file_messages_planner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1101,7 @@ func (x *PlannedDeparture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedDeparture.ProtoReflect.Descriptor instead.
 func (*PlannedDeparture) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{10}
+	return file_messages_planner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PlannedDeparture) GetName() string {
@@ -1099,7 +1153,7 @@ type PlanWrite struct {
 
 func (x *PlanWrite) Reset() {
 	*x = PlanWrite{}
-	mi := &file_messages_planner_proto_msgTypes[11]
+	mi := &file_messages_planner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1165,7 @@ func (x *PlanWrite) String() string {
 func (*PlanWrite) ProtoMessage() {}
 
 func (x *PlanWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[11]
+	mi := &file_messages_planner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1178,7 @@ func (x *PlanWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanWrite.ProtoReflect.Descriptor instead.
 func (*PlanWrite) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{11}
+	return file_messages_planner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanWrite) GetModel() string {
@@ -1173,7 +1227,7 @@ type GetPlanHistory struct {
 
 func (x *GetPlanHistory) Reset() {
 	*x = GetPlanHistory{}
-	mi := &file_messages_planner_proto_msgTypes[12]
+	mi := &file_messages_planner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1239,7 @@ func (x *GetPlanHistory) String() string {
 func (*GetPlanHistory) ProtoMessage() {}
 
 func (x *GetPlanHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[12]
+	mi := &file_messages_planner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1252,7 @@ func (x *GetPlanHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanHistory.ProtoReflect.Descriptor instead.
 func (*GetPlanHistory) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{12}
+	return file_messages_planner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetPlanHistory) GetRequestId() string {
@@ -1227,7 +1281,7 @@ type PlanHistory struct {
 
 func (x *PlanHistory) Reset() {
 	*x = PlanHistory{}
-	mi := &file_messages_planner_proto_msgTypes[13]
+	mi := &file_messages_planner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1293,7 @@ func (x *PlanHistory) String() string {
 func (*PlanHistory) ProtoMessage() {}
 
 func (x *PlanHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[13]
+	mi := &file_messages_planner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1306,7 @@ func (x *PlanHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanHistory.ProtoReflect.Descriptor instead.
 func (*PlanHistory) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{13}
+	return file_messages_planner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanHistory) GetRequestId() string {
@@ -1288,7 +1342,7 @@ type ExplainModel struct {
 
 func (x *ExplainModel) Reset() {
 	*x = ExplainModel{}
-	mi := &file_messages_planner_proto_msgTypes[14]
+	mi := &file_messages_planner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1354,7 @@ func (x *ExplainModel) String() string {
 func (*ExplainModel) ProtoMessage() {}
 
 func (x *ExplainModel) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[14]
+	mi := &file_messages_planner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1367,7 @@ func (x *ExplainModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainModel.ProtoReflect.Descriptor instead.
 func (*ExplainModel) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{14}
+	return file_messages_planner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainModel) GetRequestId() string {
@@ -1346,7 +1400,7 @@ type ModelExplanation struct {
 
 func (x *ModelExplanation) Reset() {
 	*x = ModelExplanation{}
-	mi := &file_messages_planner_proto_msgTypes[15]
+	mi := &file_messages_planner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1412,7 @@ func (x *ModelExplanation) String() string {
 func (*ModelExplanation) ProtoMessage() {}
 
 func (x *ModelExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[15]
+	mi := &file_messages_planner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1425,7 @@ func (x *ModelExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelExplanation.ProtoReflect.Descriptor instead.
 func (*ModelExplanation) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{15}
+	return file_messages_planner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ModelExplanation) GetRequestId() string {
@@ -1435,7 +1489,7 @@ type DeviceVerdict struct {
 
 func (x *DeviceVerdict) Reset() {
 	*x = DeviceVerdict{}
-	mi := &file_messages_planner_proto_msgTypes[16]
+	mi := &file_messages_planner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1501,7 @@ func (x *DeviceVerdict) String() string {
 func (*DeviceVerdict) ProtoMessage() {}
 
 func (x *DeviceVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[16]
+	mi := &file_messages_planner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1514,7 @@ func (x *DeviceVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceVerdict.ProtoReflect.Descriptor instead.
 func (*DeviceVerdict) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{16}
+	return file_messages_planner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeviceVerdict) GetDevice() string {
@@ -1497,7 +1551,7 @@ type FailedAttempt struct {
 
 func (x *FailedAttempt) Reset() {
 	*x = FailedAttempt{}
-	mi := &file_messages_planner_proto_msgTypes[17]
+	mi := &file_messages_planner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1563,7 @@ func (x *FailedAttempt) String() string {
 func (*FailedAttempt) ProtoMessage() {}
 
 func (x *FailedAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_planner_proto_msgTypes[17]
+	mi := &file_messages_planner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1576,7 @@ func (x *FailedAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedAttempt.ProtoReflect.Descriptor instead.
 func (*FailedAttempt) Descriptor() ([]byte, []int) {
-	return file_messages_planner_proto_rawDescGZIP(), []int{17}
+	return file_messages_planner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FailedAttempt) GetDevice() string {
@@ -1580,7 +1634,10 @@ const file_messages_planner_proto_rawDesc = "" +
 	"\x06failed\x18\v \x01(\x04R\x06failed\x12)\n" +
 	"\x04last\x18\f \x01(\v2\x15.troupe.v1.PlanReportR\x04last\x12.\n" +
 	"\x04next\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x04next\"\x10\n" +
-	"\x0eClusterChanged\"n\n" +
+	"\x0eClusterChanged\"5\n" +
+	"\rDeviceChanged\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x10\n" +
+	"\x03gpu\x18\x02 \x01(\tR\x03gpu\"n\n" +
 	"\aGetPlan\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x10\n" +
@@ -1720,58 +1777,59 @@ func file_messages_planner_proto_rawDescGZIP() []byte {
 	return file_messages_planner_proto_rawDescData
 }
 
-var file_messages_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_messages_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_messages_planner_proto_goTypes = []any{
 	(*PlannerPause)(nil),          // 0: troupe.v1.PlannerPause
 	(*GetPlanner)(nil),            // 1: troupe.v1.GetPlanner
 	(*PlannerStatus)(nil),         // 2: troupe.v1.PlannerStatus
 	(*ClusterChanged)(nil),        // 3: troupe.v1.ClusterChanged
-	(*GetPlan)(nil),               // 4: troupe.v1.GetPlan
-	(*PlanReport)(nil),            // 5: troupe.v1.PlanReport
-	(*PlanStep)(nil),              // 6: troupe.v1.PlanStep
-	(*ModelPlan)(nil),             // 7: troupe.v1.ModelPlan
-	(*ModelFigures)(nil),          // 8: troupe.v1.ModelFigures
-	(*PlannedReplica)(nil),        // 9: troupe.v1.PlannedReplica
-	(*PlannedDeparture)(nil),      // 10: troupe.v1.PlannedDeparture
-	(*PlanWrite)(nil),             // 11: troupe.v1.PlanWrite
-	(*GetPlanHistory)(nil),        // 12: troupe.v1.GetPlanHistory
-	(*PlanHistory)(nil),           // 13: troupe.v1.PlanHistory
-	(*ExplainModel)(nil),          // 14: troupe.v1.ExplainModel
-	(*ModelExplanation)(nil),      // 15: troupe.v1.ModelExplanation
-	(*DeviceVerdict)(nil),         // 16: troupe.v1.DeviceVerdict
-	(*FailedAttempt)(nil),         // 17: troupe.v1.FailedAttempt
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*DeviceChanged)(nil),         // 4: troupe.v1.DeviceChanged
+	(*GetPlan)(nil),               // 5: troupe.v1.GetPlan
+	(*PlanReport)(nil),            // 6: troupe.v1.PlanReport
+	(*PlanStep)(nil),              // 7: troupe.v1.PlanStep
+	(*ModelPlan)(nil),             // 8: troupe.v1.ModelPlan
+	(*ModelFigures)(nil),          // 9: troupe.v1.ModelFigures
+	(*PlannedReplica)(nil),        // 10: troupe.v1.PlannedReplica
+	(*PlannedDeparture)(nil),      // 11: troupe.v1.PlannedDeparture
+	(*PlanWrite)(nil),             // 12: troupe.v1.PlanWrite
+	(*GetPlanHistory)(nil),        // 13: troupe.v1.GetPlanHistory
+	(*PlanHistory)(nil),           // 14: troupe.v1.PlanHistory
+	(*ExplainModel)(nil),          // 15: troupe.v1.ExplainModel
+	(*ModelExplanation)(nil),      // 16: troupe.v1.ModelExplanation
+	(*DeviceVerdict)(nil),         // 17: troupe.v1.DeviceVerdict
+	(*FailedAttempt)(nil),         // 18: troupe.v1.FailedAttempt
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
 }
 var file_messages_planner_proto_depIdxs = []int32{
-	18, // 0: troupe.v1.PlannerPause.at:type_name -> google.protobuf.Timestamp
-	18, // 1: troupe.v1.PlannerStatus.since:type_name -> google.protobuf.Timestamp
+	19, // 0: troupe.v1.PlannerPause.at:type_name -> google.protobuf.Timestamp
+	19, // 1: troupe.v1.PlannerStatus.since:type_name -> google.protobuf.Timestamp
 	0,  // 2: troupe.v1.PlannerStatus.paused:type_name -> troupe.v1.PlannerPause
-	5,  // 3: troupe.v1.PlannerStatus.last:type_name -> troupe.v1.PlanReport
-	18, // 4: troupe.v1.PlannerStatus.next:type_name -> google.protobuf.Timestamp
-	18, // 5: troupe.v1.PlanReport.at:type_name -> google.protobuf.Timestamp
-	6,  // 6: troupe.v1.PlanReport.steps:type_name -> troupe.v1.PlanStep
-	7,  // 7: troupe.v1.PlanReport.models:type_name -> troupe.v1.ModelPlan
-	9,  // 8: troupe.v1.PlanReport.replicas:type_name -> troupe.v1.PlannedReplica
-	10, // 9: troupe.v1.PlanReport.departures:type_name -> troupe.v1.PlannedDeparture
-	11, // 10: troupe.v1.PlanReport.writes:type_name -> troupe.v1.PlanWrite
-	19, // 11: troupe.v1.PlanStep.took:type_name -> google.protobuf.Duration
-	18, // 12: troupe.v1.ModelPlan.held_until:type_name -> google.protobuf.Timestamp
-	19, // 13: troupe.v1.ModelPlan.slo_ttft:type_name -> google.protobuf.Duration
-	19, // 14: troupe.v1.ModelPlan.slo_tpot:type_name -> google.protobuf.Duration
-	8,  // 15: troupe.v1.ModelPlan.demand:type_name -> troupe.v1.ModelFigures
-	19, // 16: troupe.v1.ModelFigures.ttft:type_name -> google.protobuf.Duration
-	19, // 17: troupe.v1.ModelFigures.tpot:type_name -> google.protobuf.Duration
-	18, // 18: troupe.v1.ModelFigures.oldest:type_name -> google.protobuf.Timestamp
-	18, // 19: troupe.v1.ModelFigures.last:type_name -> google.protobuf.Timestamp
-	5,  // 20: troupe.v1.PlanHistory.plans:type_name -> troupe.v1.PlanReport
-	18, // 21: troupe.v1.ModelExplanation.at:type_name -> google.protobuf.Timestamp
-	7,  // 22: troupe.v1.ModelExplanation.model:type_name -> troupe.v1.ModelPlan
-	9,  // 23: troupe.v1.ModelExplanation.replicas:type_name -> troupe.v1.PlannedReplica
-	10, // 24: troupe.v1.ModelExplanation.departures:type_name -> troupe.v1.PlannedDeparture
-	16, // 25: troupe.v1.ModelExplanation.devices:type_name -> troupe.v1.DeviceVerdict
-	17, // 26: troupe.v1.ModelExplanation.attempts:type_name -> troupe.v1.FailedAttempt
-	18, // 27: troupe.v1.FailedAttempt.until:type_name -> google.protobuf.Timestamp
+	6,  // 3: troupe.v1.PlannerStatus.last:type_name -> troupe.v1.PlanReport
+	19, // 4: troupe.v1.PlannerStatus.next:type_name -> google.protobuf.Timestamp
+	19, // 5: troupe.v1.PlanReport.at:type_name -> google.protobuf.Timestamp
+	7,  // 6: troupe.v1.PlanReport.steps:type_name -> troupe.v1.PlanStep
+	8,  // 7: troupe.v1.PlanReport.models:type_name -> troupe.v1.ModelPlan
+	10, // 8: troupe.v1.PlanReport.replicas:type_name -> troupe.v1.PlannedReplica
+	11, // 9: troupe.v1.PlanReport.departures:type_name -> troupe.v1.PlannedDeparture
+	12, // 10: troupe.v1.PlanReport.writes:type_name -> troupe.v1.PlanWrite
+	20, // 11: troupe.v1.PlanStep.took:type_name -> google.protobuf.Duration
+	19, // 12: troupe.v1.ModelPlan.held_until:type_name -> google.protobuf.Timestamp
+	20, // 13: troupe.v1.ModelPlan.slo_ttft:type_name -> google.protobuf.Duration
+	20, // 14: troupe.v1.ModelPlan.slo_tpot:type_name -> google.protobuf.Duration
+	9,  // 15: troupe.v1.ModelPlan.demand:type_name -> troupe.v1.ModelFigures
+	20, // 16: troupe.v1.ModelFigures.ttft:type_name -> google.protobuf.Duration
+	20, // 17: troupe.v1.ModelFigures.tpot:type_name -> google.protobuf.Duration
+	19, // 18: troupe.v1.ModelFigures.oldest:type_name -> google.protobuf.Timestamp
+	19, // 19: troupe.v1.ModelFigures.last:type_name -> google.protobuf.Timestamp
+	6,  // 20: troupe.v1.PlanHistory.plans:type_name -> troupe.v1.PlanReport
+	19, // 21: troupe.v1.ModelExplanation.at:type_name -> google.protobuf.Timestamp
+	8,  // 22: troupe.v1.ModelExplanation.model:type_name -> troupe.v1.ModelPlan
+	10, // 23: troupe.v1.ModelExplanation.replicas:type_name -> troupe.v1.PlannedReplica
+	11, // 24: troupe.v1.ModelExplanation.departures:type_name -> troupe.v1.PlannedDeparture
+	17, // 25: troupe.v1.ModelExplanation.devices:type_name -> troupe.v1.DeviceVerdict
+	18, // 26: troupe.v1.ModelExplanation.attempts:type_name -> troupe.v1.FailedAttempt
+	19, // 27: troupe.v1.FailedAttempt.until:type_name -> google.protobuf.Timestamp
 	28, // [28:28] is the sub-list for method output_type
 	28, // [28:28] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
@@ -1784,14 +1842,14 @@ func file_messages_planner_proto_init() {
 	if File_messages_planner_proto != nil {
 		return
 	}
-	file_messages_planner_proto_msgTypes[8].OneofWrappers = []any{}
+	file_messages_planner_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_planner_proto_rawDesc), len(file_messages_planner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,6 +35,7 @@ type RequestTurn struct {
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`                         // when the next token of such a sequence is due; unset: never
 	Estimate      *durationpb.Duration   `protobuf:"bytes,5,opt,name=estimate,proto3" json:"estimate,omitempty"`                         // expected duration of one step
 	Weight        float64                `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`                           // among the replicas with sequences of this class; 0 means 1
+	Prompt        bool                   `protobuf:"varint,7,opt,name=prompt,proto3" json:"prompt,omitempty"`                            // the next step may compute a prompt
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -109,6 +110,13 @@ func (x *RequestTurn) GetWeight() float64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *RequestTurn) GetPrompt() bool {
+	if x != nil {
+		return x.Prompt
+	}
+	return false
 }
 
 // TurnGranted (event, from the gpu actor to a replica) allows one step, or with `open` any number of
@@ -402,14 +410,15 @@ var File_messages_turn_proto protoreflect.FileDescriptor
 
 const file_messages_turn_proto_rawDesc = "" +
 	"\n" +
-	"\x13messages/turn.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xf8\x01\n" +
+	"\x13messages/turn.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\x90\x02\n" +
 	"\vRequestTurn\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x18\n" +
 	"\astarted\x18\x02 \x01(\x04R\astarted\x12.\n" +
 	"\x05class\x18\x03 \x01(\x0e2\x18.troupe.v1.PriorityClassR\x05class\x126\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x125\n" +
 	"\bestimate\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bestimate\x12\x16\n" +
-	"\x06weight\x18\x06 \x01(\x01R\x06weight\"\xa0\x01\n" +
+	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x16\n" +
+	"\x06prompt\x18\a \x01(\bR\x06prompt\"\xa0\x01\n" +
 	"\vTurnGranted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x18\n" +
 	"\astarted\x18\x02 \x01(\x04R\astarted\x12\x16\n" +

@@ -25,8 +25,6 @@ import (
 // survives every actor.
 type Models interface {
 	Inspect(path, revision string) (residency.Inspected, error)
-	// Holds returns where the node has weights, apart from devices; empty: nowhere. It reads the disk.
-	Holds(path, revision string) string
 	LoadWeights(ctx context.Context, copy uint64, from weights.Source, ticket string) (weights.Content, error)
 	ParkWeights(ctx context.Context, copy uint64, ticket string) error
 	FreeWeights(copy uint64) error
@@ -57,6 +55,7 @@ type Config struct {
 	Models Models
 	// HostCache is the actor of the images in host memory; nil: none.
 	HostCache *actor.PID
+	Planner   *actor.PID   // planner of this node, which learns of quarantines; nil: none
 	HBM       *actor.Props // props of the KV tier, a child of this actor
 	Health    HealthSource // observed every second; nil: the device is not observed
 	Facts     *messages.GpuFacts
@@ -111,8 +110,6 @@ type device struct {
 	lastSwitch *messages.GpuSwitch     // in progress, or the last one; nil: none
 	images     map[string]imageRequest // of the host cache, by request
 	asked      uint64                  // number of the last of them
-	seekers    map[uint64]*actor.PID   // that asked where the node has weights, by number
-	sought     uint64                  // number of the last of them
 }
 
 func (d *device) Receive(ctx actor.Context) {
@@ -177,9 +174,7 @@ func (d *device) Receive(ctx actor.Context) {
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.GetGpu:
-		d.onGet(ctx, msg)
-	case *sought:
-		d.onSought(ctx, msg)
+		ctx.Respond(d.status(ctx))
 	case *observeNow:
 		d.onObserveNow(ctx, msg)
 	case *observed:

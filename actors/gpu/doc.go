@@ -6,7 +6,7 @@
 // EvictWeights, QuarantineGpu, ReleaseGpu, DeviceFailed, RequestTurn, TurnEnded. Answers:
 // LoadModelResult, UnloadModelResult, ReadWeightsResult, LeaseAdaptersResult, EvictWeightsResult,
 // QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV,
-// ShrinkAdapters, GrowAdapters, TurnGranted, RecallTurn, ReplicaOverdue.
+// ShrinkAdapters, GrowAdapters, TurnGranted, RecallTurn, ReplicaOverdue, DeviceChanged.
 //
 // The actor drives three machines. core/device decides what is in the memory: its events are messages
 // and the results of jobs, and perform carries out its effects. core/quarantine decides whether the

@@ -54,15 +54,6 @@ type fakeModels struct {
 	failResize error
 	from       residency.Origin // of weights; zero: disk
 	canary     verify.Record
-	holds      map[string]string // place of the weights by revision
-	seeking    func()            // called by Holds; may be nil
-}
-
-func (s *fakeModels) Holds(_, revision string) string {
-	if s.seeking != nil {
-		s.seeking()
-	}
-	return s.holds[revision]
 }
 
 func (s *fakeModels) Inspect(path, _ string) (residency.Inspected, error) {
@@ -202,15 +193,15 @@ func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
 	mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	s.held, s.copies = map[string]residency.Loaded{}, map[uint64]weights.Copy{}
 	sys := testkit.System(t)
+	p := testkit.NewPeer(t, sys, "peer", nil)
 	cfg := gpu.Config{
-		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s,
+		Planner: p.PID, Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s,
 		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
 		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {},
 		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 	}
 	change(&cfg)
-	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
-	return testkit.NewPeer(t, sys, "peer", nil), pid
+	return p, testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
 }
 
 func load(id, lease, path string) *messages.LoadModel {

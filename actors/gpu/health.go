@@ -71,9 +71,11 @@ func (d *device) performHealth(ctx actor.Context, effects []quarantine.Effect) {
 		case quarantine.Began:
 			d.Log.Error().Stringer("cause", causes[e.Cause]).Str("detail", e.Detail).Msg("device quarantined")
 			d.publish("gpu.quarantined", e.Detail)
+			d.tellPlanner(ctx)
 		case quarantine.Ended:
 			d.Log.Info().Str("why", e.Why).Msg("device released")
 			d.publish("gpu.released", e.Why)
+			d.tellPlanner(ctx)
 		case quarantine.Noted:
 			d.Log.Warn().Str("detail", e.Detail).Msg("device event")
 			d.publish("gpu.event", e.Detail)
@@ -85,6 +87,13 @@ func (d *device) performHealth(ctx actor.Context, effects []quarantine.Effect) {
 		default:
 			panic(fmt.Sprintf("gpu: unknown effect %T", effect))
 		}
+	}
+}
+
+// tellPlanner tells the planner that the quarantine of the device has begun or ended.
+func (d *device) tellPlanner(ctx actor.Context) {
+	if d.Planner != nil {
+		ctx.Send(d.Planner, &messages.DeviceChanged{Node: d.Node, Gpu: d.Name})
 	}
 }
 

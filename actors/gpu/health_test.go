@@ -190,6 +190,9 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 			!strings.HasPrefix(w.published()[1], want[1]) {
 			t.Errorf("%q", w.published())
 		}
+		if told := testkit.Got[*messages.DeviceChanged](p); len(told) != 2 || told[0].GetGpu() != "gpu-0" {
+			t.Errorf("the planner was told of %v", told)
+		}
 	})
 }
 

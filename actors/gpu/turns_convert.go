@@ -10,7 +10,7 @@ import (
 // turnOf converts a request for a turn.
 func turnOf(msg *messages.RequestTurn) turns.Request {
 	r := turns.Request{Class: turns.Class(msg.GetClass()), Estimate: msg.GetEstimate().AsDuration(),
-		Weight: msg.GetWeight()}
+		Prompt: msg.GetPrompt(), Weight: msg.GetWeight()}
 	if at := msg.GetDeadline(); at != nil {
 		r.Deadline = at.AsTime()
 	}

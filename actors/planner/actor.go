@@ -32,7 +32,8 @@ type Config struct {
 	Stored func() []*messages.ApplyDeployment
 	// Pause returns the stored pause; nil: none.
 	Pause func() *messages.PlannerPause
-	// GPU, HostCache and Deployments return actors of a node.
+	// Planner, GPU, HostCache and Deployments return actors of a node.
+	Planner     func(m *messages.Member) *actor.PID
 	GPU         func(m *messages.Member, gpu string) *actor.PID
 	HostCache   func(m *messages.Member) *actor.PID
 	Deployments func(m *messages.Member) *actor.PID
@@ -63,6 +64,9 @@ func Props(cfg Config) *actor.Props {
 const (
 	tickInterval = time.Second
 	soonInterval = 100 * time.Millisecond
+	// restFactor bounds the time for observations that follow each other quickly to a quarter, since requests wait
+	// while the router answers.
+	restFactor = 4
 )
 
 type planner struct {
@@ -76,7 +80,9 @@ type planner struct {
 	ticks       uint64                        // number of the next tick
 	next        time.Time                     // of the next tick
 	last        time.Time                     // of the last one
+	viewTook    time.Duration                 // of the last observation, until it was converted
 	kinds       map[string]string             // of devices, by the last survey; it is not changed
+	paths       map[string]string             // folders of models, by the last observation
 	usesAt      time.Time                     // last report of this node
 	uses        map[string]used               // of adapters, by node
 	pools       map[string]*messages.ActorRef // replicas that take adapters, by the last observation
@@ -95,6 +101,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.onTick(ctx, msg)
 	case *messages.ClusterChanged:
 		p.onClusterChanged(ctx)
+	case *messages.DeviceChanged:
+		p.onDeviceChanged(ctx, msg)
 	case *acquired:
 		p.onAcquired(ctx, msg)
 	case *viewed:
@@ -134,10 +142,15 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	now := supervise.Now(ctx)
 	interval := tickInterval
 	if leader, _ := p.Leader(); leader == "" || p.machine.Soon(now) {
-		interval = soonInterval
+		interval = p.soon()
 	}
 	p.last = now
 	p.tickAt(ctx, now.Add(interval))
+}
+
+// soon returns the time between two ticks that follow each other quickly.
+func (p *planner) soon() time.Duration {
+	return min(max(soonInterval, restFactor*p.viewTook), tickInterval)
 }
 
 // tickAt makes the next tick come at a time, instead of when it was to come.
@@ -147,14 +160,37 @@ func (p *planner) tickAt(ctx actor.Context, at time.Time) {
 	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
 }
 
-// onClusterChanged makes the next tick come soon, but not sooner than soonInterval after the last one.
 func (p *planner) onClusterChanged(ctx actor.Context) {
-	now := supervise.Now(ctx)
-	if leader, _ := p.Leader(); leader != p.Node {
-		return
+	if leader, _ := p.Leader(); leader == p.Node {
+		p.machine.Changed(supervise.Now(ctx))
+		p.tickSoon(ctx)
 	}
-	p.machine.Changed(now)
-	if at := p.last.Add(soonInterval); at.Before(p.next) {
+}
+
+// onDeviceChanged handles a change of a device, or passes it on to the planner that leads.
+func (p *planner) onDeviceChanged(ctx actor.Context, msg *messages.DeviceChanged) {
+	switch leader, _ := p.Leader(); {
+	case leader == p.Node:
+		p.machine.DeviceChanged(deviceName(msg.GetNode(), msg.GetGpu()), supervise.Now(ctx))
+		p.tickSoon(ctx)
+	case msg.GetNode() == p.Node:
+		p.sendTo(ctx, leader, msg)
+	}
+}
+
+// sendTo sends a message to the planner of a node.
+func (p *planner) sendTo(ctx actor.Context, node string, msg any) {
+	for _, m := range p.Members().GetMembers() {
+		if m.GetName() == node {
+			ctx.Send(p.Planner(m), msg)
+		}
+	}
+}
+
+// tickSoon makes the next tick come soon, but not sooner than p.soon after the last one.
+func (p *planner) tickSoon(ctx actor.Context) {
+	now := supervise.Now(ctx)
+	if at := p.last.Add(p.soon()); at.Before(p.next) {
 		p.tickAt(ctx, later(at, now))
 	}
 }
@@ -214,17 +250,7 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 func (p *planner) refuse(ctx actor.Context, e core.Refuse) {
 	for _, m := range p.Members().GetMembers() {
 		if m.GetName() == e.Leader {
-			ctx.Send(p.Deployments(m), refusalOf(e, p.path(e.Name)))
+			ctx.Send(p.Deployments(m), refusalOf(e, p.paths[e.Name]))
 		}
 	}
-}
-
-// path returns the folder of a model.
-func (p *planner) path(model string) string {
-	for _, d := range p.Stored() {
-		if d.GetSpec().GetName() == model {
-			return d.GetSpec().GetPath()
-		}
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -22,8 +23,6 @@ type Adapters struct {
 	Uses func() []*messages.AdapterDemand
 	// Registered returns the adapters of a model.
 	Registered func(model string) []*messages.AdapterSpec
-	// Planner returns the planner of a node.
-	Planner func(m *messages.Member) *actor.PID
 }
 
 const (
@@ -50,11 +49,7 @@ func (p *planner) reportUses(ctx actor.Context) {
 		p.onAdaptersUsed(ctx, report)
 		return
 	}
-	for _, m := range p.Members().GetMembers() {
-		if m.GetName() == leader {
-			ctx.Send(p.Adapters.Planner(m), report)
-		}
-	}
+	p.sendTo(ctx, leader, report)
 }
 
 func (p *planner) onAdaptersUsed(ctx actor.Context, msg *messages.AdaptersUsed) {
@@ -99,7 +94,9 @@ func addUses(to map[string]map[string]schedule.Adapter, all []*messages.AdapterD
 			to[a.GetModel()] = of
 		}
 		sum := of[a.GetAdapter()]
-		sum.Uses += max(0, a.GetUses())
+		if uses := a.GetUses(); uses > 0 && !math.IsInf(uses, 1) {
+			sum.Uses += uses
+		}
 		if last := timeOf(a.GetLastUsed()); last.After(sum.Last) {
 			sum.Last = last
 		}

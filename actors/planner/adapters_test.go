@@ -44,7 +44,6 @@ func TestPrefetchesPopularAdapters(t *testing.T) {
 				}
 				return all
 			},
-			Planner: func(*messages.Member) *actor.PID { return s.pid },
 		}
 		s.play()
 		replica := testkit.NewPeer(t, s.sys, "m-0", nil)

@@ -42,6 +42,44 @@ func TestUnknownDemand(t *testing.T) {
 	}
 }
 
+// TestUtilizationOfDevices checks that a device without known peaks counts as used for its time share, and one that was
+// not observed as unknown.
+func TestUtilizationOfDevices(t *testing.T) {
+	second := durationpb.New(time.Second)
+	for _, c := range []struct {
+		is   *messages.GpuUtilization
+		want float64
+	}{
+		{nil, -1},
+		{&messages.GpuUtilization{}, -1},
+		{&messages.GpuUtilization{Observed: second, TimeShare: 0.3}, 0.3},
+		{&messages.GpuUtilization{Observed: second, TimeShare: 0.3, Utilization: new(0.1)}, 0.1},
+	} {
+		all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0"}},
+			[]*messages.GpuStatus{{Name: "gpu-0", Utilization: c.is}}, nil, revisions{})
+		if got := all[0].Utilization; got != c.want {
+			t.Errorf("%v: utilization %v, want %v", c.is, got, c.want)
+		}
+	}
+}
+
+// TestImpossibleDemand checks that figures that are no numbers are unknown, and not part of a report.
+func TestImpossibleDemand(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
+		q := &messages.Quantiles{Count: 4, P99: x}
+		d, _ := demandOf(&messages.DeploymentStatus{Demand: &messages.Demand{ArrivalsPerSecond: x, RecentPerSecond: &x,
+			Ttft: q, Tpot: q}}, now)
+		if f := figures(d); d.TTFT != -1 || d.TPOT != -1 || f.Rate != nil || f.RecentRate != nil || f.Ttft != nil {
+			t.Errorf("%v: %+v, %v", x, d, f)
+		}
+		uses := make(map[string]map[string]schedule.Adapter)
+		addUses(uses, []*messages.AdapterDemand{{Model: "m", Adapter: "a", Uses: x}, {Model: "m", Adapter: "a", Uses: 2}})
+		if n := uses["m"]["a"].Uses; n != 2 {
+			t.Errorf("%v: %v uses", x, n)
+		}
+	}
+}
+
 // TestLimits checks the limits of deployments that sleep, are stopped or parked, or are held.
 func TestLimits(t *testing.T) {
 	spec := func(replicas, least, most uint32) *messages.DeploymentSpec {
@@ -79,13 +117,15 @@ func TestLimits(t *testing.T) {
 // TestDevices checks what devices report: their state, the models whose weights they have, and what replicas
 // hold and use.
 func TestDevices(t *testing.T) {
-	names := map[string][]string{"r": {"m", "n"}}
+	revs := revisions{map[string][]string{"r": {"m", "n"}}, map[string]string{"m": "r", "n": "r"}}
 	gpus := []*messages.GpuStatus{
 		{Uuid: "u0", MemoryBytes: 100, Budget: &messages.MemoryBudget{KvReserve: 30, Replicas: []string{"m-0", "x-0"},
 			Shares: []*messages.ReplicaBudget{{Replica: "m-0", Fixed: 4, KvMinBytes: 3}, {Replica: "x-0", Fixed: 2}}},
 			Utilization: &messages.GpuUtilization{Utilization: new(0.5)},
 			Turns:       []*messages.GpuTurns{{Replica: "m-0", Share: 0.8}},
 			Weights: []*messages.GpuWeights{{Model: "m", RevisionDigest: "r", Users: []string{"m-0"}, Bytes: 20},
+				{Model: "m", RevisionDigest: "before", Users: []string{"m-1"}, Bytes: 5},
+				{Model: "n", RevisionDigest: "unused", Bytes: 3},
 				{Model: "old", Bytes: 7}, {Model: "new", Loading: true, Bytes: 9}},
 			Facts: &messages.GpuFacts{Near: []*messages.GpuNeighbour{{Uuid: "u2", Nvlinks: 4}}}},
 		nil,
@@ -96,11 +136,12 @@ func TestDevices(t *testing.T) {
 	images := &messages.HostCacheStatus{Images: []*messages.HostImage{
 		{Model: "h", RevisionDigest: "q"}, {Model: "filling"}}}
 	all := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, Draining: true}, gpus,
-		images, names)
+		images, revs)
 	d := all[0]
-	if d.Name != "a/gpu-0" || !d.Draining || d.KVReserve != 0.3 || d.Unused != 7 || d.Utilization != 0.5 ||
+	if d.Name != "a/gpu-0" || !d.Draining || d.KVReserve != 0.3 || d.Unused != 10 || d.Utilization != 0.5 ||
 		!reflect.DeepEqual(d.Weights, []string{"m", "n", "old"}) || !reflect.DeepEqual(d.Images, []string{"h"}) ||
-		!reflect.DeepEqual(d.Held, map[string]int64{"m-0": 27, "x-0": 2}) ||
+		!reflect.DeepEqual(d.Held, map[string]int64{"m-0": 27, "m-1": 5, "x-0": 2}) ||
+		!reflect.DeepEqual(d.Files, map[string]int64{"r": 20, "before": 5}) ||
 		!reflect.DeepEqual(d.Use, map[string]float64{"m-0": 0.4}) {
 		t.Errorf("%+v", d)
 	}
@@ -109,6 +150,17 @@ func TestDevices(t *testing.T) {
 	}
 	if all[0].Island != all[2].Island || all[0].Island == all[3].Island {
 		t.Errorf("islands %q %q %q", all[0].Island, all[2].Island, all[3].Island)
+	}
+}
+
+// TestFiles checks that the files of a replica are known, also while its deployment has other ones.
+func TestFiles(t *testing.T) {
+	spec := &messages.DeploymentSpec{Name: "m", RevisionDigest: "new"}
+	status := &messages.DeploymentStatus{Assigned: []*messages.AssignmentStatus{{Replica: "m-0", Outdated: true,
+		RevisionDigest: "old"}}}
+	d := deploymentOf(spec, 1, status, now)
+	if r := d.Reports[0]; d.Model.Files != "new" || r.Files != "old" || !r.Outdated {
+		t.Errorf("%+v", d)
 	}
 }
 

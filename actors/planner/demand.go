@@ -45,12 +45,16 @@ func demandOf(status *messages.DeploymentStatus, now time.Time) (d schedule.Dema
 	return d, d.Running+d.Waiting+d.Pending > 0 || d.Recent > 0
 }
 
-// p99 returns the P99 of a time, or a negative one if it is not known.
+// mostSeconds is the longest time that can be: a year.
+const mostSeconds = 365 * 24 * 3600
+
+// p99 returns the P99 of a time, or a negative one if it is not known or impossible.
 func p99(q *messages.Quantiles) time.Duration {
-	if q.GetCount() == 0 {
+	seconds := q.GetP99()
+	if q.GetCount() == 0 || !(seconds >= 0 && seconds <= mostSeconds) {
 		return -1
 	}
-	return time.Duration(q.GetP99() * float64(time.Second))
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // loadsOf returns the longest times that replicas took to load, by the source of their weights.

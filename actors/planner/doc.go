@@ -5,7 +5,8 @@
 // `planner` leads. The others try to acquire the lease when it is free. Speaks with: the router of its node
 // (GetClusterView), gpu actors (GetGpu) and host caches (GetHostCache) of all nodes, the deployments groups of
 // the nodes that lead deployments (PlacementRefused), the planners of the other nodes (AdaptersUsed), replicas
-// (PrefetchAdapters), and control (GetPlanner, GetPlan, GetPlanHistory, ExplainModel).
+// (PrefetchAdapters), the gpu actors of its node (DeviceChanged, which it passes on to the planner that leads), and
+// control (GetPlanner, GetPlan, GetPlanHistory, ExplainModel).
 //
 // The actor drives the machine of core/planner, which decides when to observe, to plan and to store. A round
 // has these steps, each of them a job that reports back:

@@ -41,6 +41,7 @@ type (
 	}
 	viewed struct {
 		incarnation, round uint64
+		began              time.Time
 		view               *messages.ClusterView
 		capacity           map[string]float64 // by deployment; see capacitiesOf
 		err                error
@@ -86,7 +87,7 @@ func (p *planner) onAcquired(ctx actor.Context, msg *acquired) {
 // view asks the router.
 func (p *planner) view(ctx actor.Context, e core.Observe) {
 	incarnation, root, router := p.incarnation, ctx.ActorSystem().Root, p.Router
-	kinds, costs := p.kinds, p.Costs
+	kinds, costs, began := p.kinds, p.Costs, supervise.Now(ctx)
 	supervise.Job(ctx, p.lifetime,
 		func(context.Context) (*viewed, error) {
 			v, err := ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
@@ -96,7 +97,7 @@ func (p *planner) view(ctx actor.Context, e core.Observe) {
 			if v == nil {
 				v = &viewed{}
 			}
-			v.incarnation, v.round, v.err = incarnation, e.Round, err
+			v.incarnation, v.round, v.began, v.err = incarnation, e.Round, began, err
 			return v
 		})
 }
@@ -109,12 +110,18 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 	if msg.err != nil {
 		p.Log.Debug().Err(msg.err).Msg("router did not answer the planner")
 	} else {
-		o = observationOf(p.Stored(), msg.view, p.Members(), supervise.Now(ctx))
+		stored := p.Stored()
+		p.paths = make(map[string]string, len(stored))
+		for _, d := range stored {
+			p.paths[d.GetSpec().GetName()] = d.GetSpec().GetPath()
+		}
+		o = observationOf(stored, msg.view, p.Members(), supervise.Now(ctx))
 		p.addAdapters(o, msg.view, supervise.Now(ctx))
 		for i := range o.Deployments {
 			o.Deployments[i].Model.Demand.Capacity = msg.capacity[o.Deployments[i].Model.Name]
 		}
 	}
+	p.viewTook = supervise.Now(ctx).Sub(msg.began)
 	p.perform(ctx, p.machine.Viewed(msg.round, o, p.at(ctx)))
 }
 

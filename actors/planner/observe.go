@@ -68,8 +68,12 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 			Replica: a.GetReplica(), Devices: devicesOf(a), Why: a.GetWhy(), After: a.GetAfter(), At: timeOf(a.GetAt()),
 		})
 	}
+	streams := make(map[string]int, len(status.GetReplicas()))
+	for _, r := range status.GetReplicas() {
+		streams[r.GetName()] = int(r.GetRunning() + r.GetWaiting())
+	}
 	for _, r := range status.GetAssigned() {
-		d.Reports = append(d.Reports, reportOf(spec.GetName(), r, status))
+		d.Reports = append(d.Reports, reportOf(spec.GetName(), r, streams[r.GetReplica()]))
 	}
 	m := &d.Model
 	*m = schedule.Model{
@@ -154,17 +158,12 @@ var progresses = map[messages.AssignmentProgress]schedule.Progress{
 }
 
 // reportOf converts what a deployment reports of a replica.
-func reportOf(model string, r *messages.AssignmentStatus, status *messages.DeploymentStatus) core.Report {
-	report := core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
+func reportOf(model string, r *messages.AssignmentStatus, streams int) core.Report {
+	return core.Report{At: timeOf(r.GetAt()), Quarantined: r.GetQuarantined(), Placed: schedule.Placed{
 		Name: r.GetReplica(), Model: model, Devices: devicesOf(r), Progress: progresses[r.GetProgress()],
 		Since: timeOf(r.GetSince()), Failure: r.GetFailure(), Outdated: r.GetOutdated(),
+		Files: r.GetRevisionDigest(), Streams: streams, Served: r.GetServed(),
 	}}
-	for _, s := range status.GetReplicas() {
-		if s.GetName() == r.GetReplica() {
-			report.Streams = int(s.GetRunning() + s.GetWaiting())
-		}
-	}
-	return report
 }
 
 // devicesOf returns the names of devices of a node.

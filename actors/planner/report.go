@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +22,15 @@ func (p *planner) report(r *core.Record) *messages.PlanReport {
 	for _, s := range r.Steps {
 		out.Steps = append(out.Steps, &messages.PlanStep{Name: s.Name, Took: durationpb.New(s.Took), Result: s.Result})
 	}
+	x := indexOf(r)
 	for _, m := range r.Snapshot.Models {
-		out.Models = append(out.Models, modelPlan(r, m))
+		out.Models = append(out.Models, x.modelPlan(r.At, m))
 	}
 	for _, a := range r.Plan.Assignments {
-		out.Replicas = append(out.Replicas, plannedReplica(r, a))
+		out.Replicas = append(out.Replicas, x.plannedReplica(a))
 	}
 	for _, d := range r.Plan.Departures {
-		out.Departures = append(out.Departures, departureOf(r, d))
+		out.Departures = append(out.Departures, x.departureOf(d))
 	}
 	for _, w := range r.Writes {
 		write := &messages.PlanWrite{Model: w.Name, Revision: w.Revision, From: uint32(w.From), To: uint32(w.To),
@@ -41,13 +43,43 @@ func (p *planner) report(r *core.Record) *messages.PlanReport {
 	return out
 }
 
+// index finds what a plan has of a model or a replica.
+type index struct {
+	revisions map[string]uint64 // by model
+	wants     map[string]schedule.Want
+	unmet     map[string]schedule.Unmet
+	assigned  map[string]int             // number of replicas, by model
+	replicas  map[string]schedule.Placed // that were there before the plan
+}
+
+func indexOf(r *core.Record) index {
+	x := index{make(map[string]uint64), make(map[string]schedule.Want), make(map[string]schedule.Unmet),
+		make(map[string]int), make(map[string]schedule.Placed)}
+	for i := range r.Planned {
+		x.revisions[r.Planned[i].Model.Name] = r.Planned[i].Revision
+	}
+	for _, w := range r.Plan.Wants {
+		x.wants[w.Model] = w.Want
+	}
+	for _, u := range r.Plan.Unmet {
+		x.unmet[u.Model] = u
+	}
+	for _, a := range r.Plan.Assignments {
+		x.assigned[a.Model]++
+	}
+	for _, p := range r.Snapshot.Replicas {
+		x.replicas[p.Name] = p
+	}
+	return x
+}
+
 // modelPlan converts what a model wants and has.
-func modelPlan(r *core.Record, m schedule.Model) *messages.ModelPlan {
+func (x *index) modelPlan(now time.Time, m schedule.Model) *messages.ModelPlan {
 	out := &messages.ModelPlan{
 		Name: m.Name, Priority: m.Priority.String(), Pinned: m.Pinned, Min: uint32(m.Min), Max: uint32(m.Max),
-		Demand: figures(m.Demand),
+		Demand: figures(m.Demand), Revision: x.revisions[m.Name], Replicas: uint32(x.assigned[m.Name]),
 	}
-	if m.HeldBy != "" && (m.HeldTill.IsZero() || r.At.Before(m.HeldTill)) {
+	if m.HeldBy != "" && (m.HeldTill.IsZero() || now.Before(m.HeldTill)) {
 		out.HeldBy = m.HeldBy
 		if !m.HeldTill.IsZero() {
 			out.HeldUntil = timestamppb.New(m.HeldTill)
@@ -59,25 +91,11 @@ func modelPlan(r *core.Record, m schedule.Model) *messages.ModelPlan {
 	if m.SLO.TPOT > 0 {
 		out.SloTpot = durationpb.New(m.SLO.TPOT)
 	}
-	for _, d := range r.Planned {
-		if d.Model.Name == m.Name {
-			out.Revision = d.Revision
-		}
+	if w, known := x.wants[m.Name]; known {
+		out.Want, out.Urgency, out.Why = uint32(w.Replicas), w.Urgency.String(), w.Why
 	}
-	for _, w := range r.Plan.Wants {
-		if w.Model == m.Name {
-			out.Want, out.Urgency, out.Why = uint32(w.Replicas), w.Urgency.String(), w.Why
-		}
-	}
-	for _, a := range r.Plan.Assignments {
-		if a.Model == m.Name {
-			out.Replicas++
-		}
-	}
-	for _, u := range r.Plan.Unmet {
-		if u.Model == m.Name {
-			out.Missing, out.Unmet, out.Later = uint32(u.Missing), u.Why, u.Later
-		}
+	if u, refused := x.unmet[m.Name]; refused {
+		out.Missing, out.Unmet, out.Later = uint32(u.Missing), u.Why, u.Later
 	}
 	return out
 }
@@ -110,34 +128,27 @@ func figures(d schedule.Demand) *messages.ModelFigures {
 }
 
 func known(x float64) *float64 {
-	if x < 0 {
+	if !(x >= 0) || math.IsInf(x, 1) {
 		return nil
 	}
 	return &x
 }
 
-func plannedReplica(r *core.Record, a schedule.Assignment) *messages.PlannedReplica {
+func (x *index) plannedReplica(a schedule.Assignment) *messages.PlannedReplica {
 	out := &messages.PlannedReplica{Name: a.Replica, Model: a.Model, Devices: a.Devices, New: a.New, After: a.After}
 	if a.New {
 		out.Urgency, out.Why = a.Urgency.String(), a.Why
 		return out
 	}
-	for _, p := range r.Snapshot.Replicas {
-		if p.Name == a.Replica {
-			out.Progress = p.Progress.String()
-		}
+	if p, known := x.replicas[a.Replica]; known {
+		out.Progress = p.Progress.String()
 	}
 	return out
 }
 
-func departureOf(r *core.Record, d schedule.Departure) *messages.PlannedDeparture {
-	out := &messages.PlannedDeparture{Name: d.Replica, Model: d.Model, For: d.For, Why: d.Why}
-	for _, p := range r.Snapshot.Replicas {
-		if p.Name == d.Replica {
-			out.Devices = p.Devices
-		}
-	}
-	return out
+func (x *index) departureOf(d schedule.Departure) *messages.PlannedDeparture {
+	return &messages.PlannedDeparture{Name: d.Replica, Model: d.Model, For: d.For, Why: d.Why,
+		Devices: x.replicas[d.Replica].Devices}
 }
 
 func onlyNew(all []*messages.PlannedReplica) []*messages.PlannedReplica {
@@ -151,16 +162,17 @@ func (p *planner) explanation(a asked, r *core.Record) any {
 		return &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND,
 			Detail: fmt.Sprintf("no deployment %q; models.list names them", a.model)}
 	}
+	x := indexOf(r)
 	out := &messages.ModelExplanation{RequestId: a.id, At: timestamppb.New(r.At),
-		Model: modelPlan(r, r.Snapshot.Models[i])}
+		Model: x.modelPlan(r.At, r.Snapshot.Models[i])}
 	for _, assigned := range r.Plan.Assignments {
 		if assigned.Model == a.model {
-			out.Replicas = append(out.Replicas, plannedReplica(r, assigned))
+			out.Replicas = append(out.Replicas, x.plannedReplica(assigned))
 		}
 	}
 	for _, d := range r.Plan.Departures {
 		if d.Model == a.model {
-			out.Departures = append(out.Departures, departureOf(r, d))
+			out.Departures = append(out.Departures, x.departureOf(d))
 		}
 	}
 	for _, v := range r.Verdicts[a.model] {

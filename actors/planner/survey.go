@@ -16,7 +16,7 @@ import (
 // survey asks all devices and host caches at once.
 func (p *planner) survey(ctx actor.Context, e core.Survey) {
 	incarnation, root := p.incarnation, ctx.ActorSystem().Root
-	members, names := p.Members().GetMembers(), namesByRevision(p.Stored())
+	members, revs := p.Members().GetMembers(), revisionsOf(p.Stored())
 	supervise.Job(ctx, p.lifetime,
 		func(context.Context) (all []core.Device, err error) {
 			type asked struct {
@@ -47,7 +47,7 @@ func (p *planner) survey(ctx actor.Context, e core.Survey) {
 					gpu, _ := got.(*messages.GpuStatus)
 					gpus = append(gpus, gpu)
 				}
-				all = append(all, devicesOn(a.node, gpus, images, names)...)
+				all = append(all, devicesOn(a.node, gpus, images, revs)...)
 			}
 			return all, nil
 		},
@@ -65,21 +65,27 @@ func (p *planner) onSurveyed(ctx actor.Context, msg *surveyed) {
 	p.perform(ctx, p.machine.Surveyed(msg.round, msg.devices, p.at(ctx)))
 }
 
-// namesByRevision returns the deployments that serve a revision of files, by its digest.
-func namesByRevision(all []*messages.ApplyDeployment) map[string][]string {
-	names := make(map[string][]string)
+// revisions are the revisions of the files that deployments serve.
+type revisions struct {
+	names  map[string][]string // of deployments, by the digest of their revision
+	digest map[string]string   // by the name of the deployment; empty: not known yet
+}
+
+func revisionsOf(all []*messages.ApplyDeployment) revisions {
+	r := revisions{make(map[string][]string), make(map[string]string)}
 	for _, d := range all {
-		if digest := d.GetSpec().GetRevisionDigest(); digest != "" {
-			names[digest] = append(names[digest], d.GetSpec().GetName())
+		name, digest := d.GetSpec().GetName(), d.GetSpec().GetRevisionDigest()
+		if r.digest[name] = digest; digest != "" {
+			r.names[digest] = append(r.names[digest], name)
 		}
 	}
-	return names
+	return r
 }
 
 // devicesOn converts the devices of a node. Those that did not answer are nil.
 func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCacheStatus,
-	names map[string][]string) (all []core.Device) {
-	host, disk := modelsOf(images.GetImages(), names), modelsOf(images.GetDisk().GetImages(), names)
+	revs revisions) (all []core.Device) {
+	host, disk := modelsOf(images.GetImages(), revs), modelsOf(images.GetDisk().GetImages(), revs)
 	islands := islandsOf(gpus)
 	for i, g := range gpus {
 		d := core.Device{Device: schedule.Device{
@@ -89,7 +95,7 @@ func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCac
 		}}
 		if g != nil {
 			d.Island = islands[g.GetUuid()]
-			fill(&d, g, names)
+			fill(&d, g, revs)
 		}
 		all = append(all, d)
 	}
@@ -97,17 +103,20 @@ func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCac
 }
 
 // fill sets what a device reports.
-func fill(d *core.Device, g *messages.GpuStatus, names map[string][]string) {
+func fill(d *core.Device, g *messages.GpuStatus, revs revisions) {
 	d.Kind = g.GetProduct()
 	d.Failed = g.GetQuarantine().GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
 	d.Quarantined = g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
-	if u := g.GetUtilization(); u != nil && u.Utilization != nil {
+	switch u := g.GetUtilization(); {
+	case u != nil && u.Utilization != nil:
 		d.Utilization = u.GetUtilization()
+	case u.GetObserved().AsDuration() > 0: // it is not more, whatever the peaks of the device are
+		d.Utilization = u.GetTimeShare()
 	}
 	if total := g.GetMemoryBytes(); total > 0 {
 		d.KVReserve = float64(g.GetBudget().GetKvReserve()) / float64(total)
 	}
-	d.Held = make(map[string]int64)
+	d.Held, d.Files = make(map[string]int64), make(map[string]int64)
 	for _, r := range g.GetBudget().GetShares() {
 		d.Held[r.GetReplica()] += int64(r.GetFixed() + r.GetKvMinBytes())
 	}
@@ -115,9 +124,12 @@ func fill(d *core.Device, g *messages.GpuStatus, names map[string][]string) {
 		switch users := w.GetUsers(); {
 		case w.GetLoading():
 		case len(users) > 0:
-			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), names)...)
+			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), revs)...)
+			if digest := w.GetRevisionDigest(); digest != "" {
+				d.Files[digest] = max(d.Files[digest], int64(w.GetBytes()))
+			}
 		default:
-			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), names)...)
+			d.Weights = append(d.Weights, modelsWith(w.GetModel(), w.GetRevisionDigest(), revs)...)
 			d.Unused += int64(w.GetBytes())
 		}
 		if users := w.GetUsers(); len(users) > 0 {
@@ -146,20 +158,22 @@ func useOf(g *messages.GpuStatus, utilization float64) map[string]float64 {
 	return use
 }
 
-// modelsWith returns the deployments whose weights have a revision, and the one that loaded them.
-func modelsWith(model, revision string, names map[string][]string) []string {
-	all := slices.Clone(names[revision])
-	if model != "" && !slices.Contains(all, model) {
+// modelsWith returns the deployments that serve a revision, and the one that loaded the weights, unless it serves
+// another revision now.
+func modelsWith(model, revision string, of revisions) []string {
+	all := slices.Clone(of.names[revision])
+	other := revision != "" && of.digest[model] != "" && of.digest[model] != revision
+	if model != "" && !other && !slices.Contains(all, model) {
 		all = append(all, model)
 	}
 	return all
 }
 
 // modelsOf returns the models whose weights have an image.
-func modelsOf(images []*messages.HostImage, names map[string][]string) (all []string) {
+func modelsOf(images []*messages.HostImage, revs revisions) (all []string) {
 	for _, i := range images {
 		if i.GetRevisionDigest() != "" { // it is complete
-			all = append(all, modelsWith(i.GetModel(), i.GetRevisionDigest(), names)...)
+			all = append(all, modelsWith(i.GetModel(), i.GetRevisionDigest(), revs)...)
 		}
 	}
 	slices.Sort(all)

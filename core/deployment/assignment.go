@@ -27,9 +27,10 @@ func (a Assignment) location() (at Location, single bool) {
 
 // attempt is an assignment whose replica failed. It is forgotten with the assignment.
 type attempt struct {
-	at   time.Time // of the assignment
-	why  string
-	when time.Time
+	at     time.Time // of the assignment
+	why    string
+	when   time.Time
+	served bool // before it failed
 }
 
 // assignedAt reports whether a replica is to be on a GPU. What is there stays until there is a plan.
@@ -47,7 +48,8 @@ func (d *Deployment) assignedAt(name string, at Location) bool {
 func (d *Deployment) failAssignment(name string, at Location, why string, now time.Time) {
 	a, ok := d.spec.Assigned[name]
 	if to, single := a.location(); ok && (!single || to == at) {
-		d.attempts[name] = attempt{a.At, cmp.Or(why, "replica "+name+" failed"), now}
+		r := d.replicas[name]
+		d.attempts[name] = attempt{a.At, cmp.Or(why, "replica "+name+" failed"), now, r != nil && r.served}
 	}
 }
 

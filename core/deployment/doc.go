@@ -82,7 +82,7 @@
 // If replicas are missing for lack of room, the planner says so with PlacementRefused, which becomes the
 // failure of the deployment until the next one, for at most 30 s. Another plan does not clear a failure on a
 // GPU; that happens when another replica begins to serve and no assignment has failed, and when those that
-// are wanted serve.
+// are wanted serve, or are on standby if none is to serve.
 //
 // A deployment that has failed and of which no replica serves refuses requests. Requests wait instead as long
 // as it may recover soon: the planner expects room, a node has joined since the last plan, a replica starts or
@@ -129,6 +129,8 @@
 //   - offered: no other replica leaves, and one that is there without an assignment is reported without its time
 //   - reported: the status has each replica that is assigned or there once, and why its assignment failed
 //   - refused: a refusal counts only for the stored spec, and ends when nothing is missing
+//   - condition: when all commands are answered, the condition says what is there and what is missing, and no failure
+//     stays if nothing is
 //   - one phase: a replica changes its phase only along the table
 //   - fenced: after StaleTerm there is no effect but Ignored
 //   - known: commands to a node or a GPU are for live members

@@ -4,8 +4,9 @@ import "time"
 
 // replicaExit is an exit of a replica.
 type replicaExit struct {
-	at   Location
-	when time.Time
+	at     Location
+	when   time.Time
+	served bool
 }
 
 // onExited handles a replica that crashed too often or found its device lost. If the node is alive,
@@ -25,7 +26,7 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 		}
 		d.emit(Terminated{name, e.Why})
 		if !leaving {
-			d.lastExit[name] = replicaExit{at, now}
+			d.lastExit[name] = replicaExit{at, now, r.served}
 		}
 		switch {
 		case r.preemption != nil:
@@ -34,6 +35,7 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 		case holds == restartable:
 			d.lastPlacement[name] = at
 		default:
+			r.served = r.served || last.served
 			d.failExits(name, at, now)
 		}
 	}

@@ -108,10 +108,13 @@ func (d *Deployment) wantedActive() int {
 	return max(0, d.spec.Wanted()-standby)
 }
 
+// standing reports whether the replica is on standby.
+func (r *replica) standing() bool { return r.phase == Up && r.last().State == ReplicaStandby }
+
 // standing returns the number of replicas that are on standby.
 func (d *Deployment) standing() (n int) {
 	for _, r := range d.replicas {
-		if r.phase == Up && r.last().State == ReplicaStandby {
+		if r.standing() {
 			n++
 		}
 	}

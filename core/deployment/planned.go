@@ -49,15 +49,21 @@ func (d *Deployment) whyLeaves(r *replica) (why string, surplus bool) {
 	return "", false // it came back, or an earlier term started it; the planner decides about it
 }
 
-// forgiveFailure forgets a failure once the replicas that are wanted serve. They may have served before it.
+// forgiveFailure forgets a failure once the replicas that are wanted serve, or are on standby if none is to serve.
+// They may have done so before it.
 func (d *Deployment) forgiveFailure() {
-	serving := 0
+	serving, standing := 0, 0
 	for _, r := range d.replicas {
-		if r.serving() && d.current(r) {
+		switch {
+		case !d.current(r):
+		case r.serving():
 			serving++
+		case r.standing():
+			standing++
 		}
 	}
-	if serving > 0 && serving >= d.wantedActive() {
+	want := d.wantedActive()
+	if serving > 0 && serving >= want || want == 0 && standing > 0 && standing >= d.spec.Wanted() {
 		d.failure = nil
 	}
 }

@@ -178,28 +178,7 @@ func (c *cluster) converge() {
 	c.members()
 	c.settle(40)
 	if c.stored {
-		next := maps.Clone(c.spec.Assigned)
-		for name, a := range next {
-			if c.failed[assignmentID{name, a.At}] {
-				a.At = c.now
-			}
-			_, left := c.d.lastPlacement[name]
-			r := c.d.replicas[name]
-			if left || r != nil { // nothing has to leave for it
-				a.After = nil
-			}
-			next[name] = a
-			if r != nil && r.phase < Up && !c.d.current(r) {
-				delete(next, name)
-			}
-		}
-		c.spec.Planned, c.spec.Assigned, c.spec.Withdrawn = true, next, nil
-		for _, name := range playedNames {
-			if _, assigned := next[name]; !assigned {
-				c.spec.Withdrawn = append(c.spec.Withdrawn, name)
-			}
-		}
-		c.apply()
+		c.lastPlan()
 	}
 	c.settle(700)
 	for _, p := range c.d.preemptions {
@@ -229,6 +208,7 @@ func (c *cluster) converge() {
 		c.t.Fatalf("converges: %v run, %d are known, want %v; orphans %v, leases of exited ones %v", running,
 			len(c.d.replicas), want, c.d.orphans, c.d.lastPlacement)
 	}
+	c.checkCondition(want)
 }
 
 // settle answers all commands for some seconds, in which replicas finish their sequences and report.

@@ -27,10 +27,12 @@ type ReplicaProgress struct {
 	Progress Progress
 	Since    time.Time
 	Failure  string    // why its assignment failed; empty: it did not
+	Served   bool      // it served before it failed
 	Outdated bool      // it has other settings or other files than the spec
 	At       time.Time // of its assignment; zero: it has none
 	// Quarantined means that its GPU is.
 	Quarantined bool
+	Files       string // digest of the files that it has loaded; empty: not known yet
 }
 
 // progress returns the progress of all replicas that are assigned or there, by name.
@@ -54,7 +56,7 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 	at, single := a.location()
 	p.Quarantined = single && d.quarantined[at]
 	if last, failed := d.attempts[name]; failed {
-		p.Failure, p.Since = last.why, last.when
+		p.Failure, p.Since, p.Served = last.why, last.when, last.served
 	}
 	r := d.replicas[name]
 	if r == nil {
@@ -67,11 +69,11 @@ func (d *Deployment) progressOf(name string) ReplicaProgress {
 	}
 	p.Quarantined = d.quarantined[r.spec.At]
 	if !single || at != r.spec.At { // it has no assignment, or one to another GPU
-		p.At, p.Failure = time.Time{}, ""
+		p.At, p.Failure, p.Served = time.Time{}, "", false
 	}
 	p.Node, p.GPUs = r.spec.At.Node, []string{r.spec.At.GPU}
 	p.Since, p.Progress = r.progressed, r.phase.progress()
-	p.Outdated = d.state != Unknown && !d.current(r)
+	p.Outdated, p.Files = d.state != Unknown && !d.current(r), r.last().Revision
 	return p
 }
 

@@ -55,6 +55,7 @@ type replica struct {
 	requests   int         // number of MigrateSequences so far
 	preemption *preemption // nil: it is not preempted
 	adopted    bool        // started by an earlier term or incarnation
+	served     bool        // it has begun to serve, or was on standby
 	drainCause string      // reason while it drains
 	surplus    bool        // it is removed because fewer are wanted
 	withdrawn  bool        // its last assignment was withdrawn
@@ -214,6 +215,7 @@ func (d *Deployment) onFaulty(r *replica, f Fault, now time.Time) {
 // onUp handles the report of a replica that has started.
 func (d *Deployment) onUp(r *replica, now time.Time) {
 	if d.fire(r, reportUp, none, now) {
+		r.served = true
 		delete(d.attempts, r.spec.Name)
 		if len(d.attempts) == 0 { // else it remains why others are missing
 			d.failure = nil

@@ -36,6 +36,7 @@ type seen struct {
 	nodes       map[string]string
 	pools       map[string]bool // replicas that took adapters
 	quarantined map[string]bool // replicas on quarantined devices
+	returning   bool            // a node was back and had not listed its replicas
 }
 
 type seenModel struct {
@@ -68,7 +69,7 @@ func (m *Machine) see(now time.Time) {
 		progress: make(map[string]schedule.Progress), quarantined: make(map[string]bool),
 		offered: make(map[string]bool), nodes: make(map[string]string), pools: make(map[string]bool),
 		due:  schedule.Due(r.record.Snapshot, r.record.Plan),
-		took: now.Sub(r.record.At)}
+		took: now.Sub(r.record.At), returning: len(m.returning()) > 0}
 	s.lacks = len(r.record.Plan.Unmet) > 0 && slices.ContainsFunc(r.record.Snapshot.Devices,
 		func(d schedule.Device) bool { return d.Failed || d.Quarantined || d.Silent })
 	for i := range r.seen.Deployments {
@@ -121,8 +122,14 @@ func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	if due := m.seen.due; !due.IsZero() && !now.Before(due) {
 		all = append(all, "a backoff or a start has ended")
 	}
+	if m.seen.returning && len(m.returning()) == 0 {
+		all = append(all, "the replicas of a node that is back are known")
+	}
 	if m.seen.lacks && since >= waitInterval {
 		all = append(all, "replicas lacked, and devices did not work")
+	}
+	for _, device := range m.changed {
+		all = append(all, "the quarantine of "+device+" has begun or ended")
 	}
 	all = append(all, m.nodeCauses(o)...)
 	there := o.there()

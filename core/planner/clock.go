@@ -18,6 +18,10 @@ func (m *Machine) rewind(now time.Time) {
 	for name, w := range m.written {
 		m.written[name] = written{w.revision, soonest(w.at, now)}
 	}
+	for name, l := range m.lost {
+		l.back = soonest(l.back, now)
+		m.lost[name] = l
+	}
 	for _, all := range []map[string]time.Time{m.active, m.waiting, m.silent} {
 		for name, at := range all {
 			all[name] = soonest(at, now)

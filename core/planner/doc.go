@@ -44,17 +44,19 @@
 // # When a plan is due
 //
 // The leader observes the deployments and nodes every second, and every 100 ms for a while after a change
-// (Soon). An observation leads to a plan every 10 s (Interval), and at once if
+// (Soon), or less often if that takes more than a quarter of the time. An observation leads to a plan every
+// 10 s (Interval), and at once if
 //
 //   - this node has begun to lead, or was resumed, or a write was not stored;
 //   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
 //   - a replica that is assigned has ended or did not start;
-//   - a replica is there that is neither assigned nor withdrawn, since its node came back;
+//   - a replica is there that is neither assigned nor withdrawn, since its node came back, or the node has not
+//     listed one that was lost with it within 3 s;
 //   - a replica has begun to serve, so that one that it replaces may leave, or has left;
 //   - a replica may start, since those have left whose memory it needs (After);
 //   - a node came, left, drains, or has other devices;
 //   - a model has had no request for as long as it keeps its replicas;
-//   - a device with replicas is quarantined, or not any longer;
+//   - a device is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
@@ -71,7 +73,9 @@
 //
 // A plan is stored as the assignments, the replicas that are withdrawn, and the number of replicas of each
 // deployment that it changes, by compare-and-swap on the revision that was observed. A replica on a node that is
-// away loses its assignment, but is not withdrawn: if it comes back, the next plan decides about it.
+// away loses its assignment, but is not withdrawn: if it comes back, the next plan decides about it. Until then its
+// name is not used, and for 3 s after its node is back, its model gets no other replica there. A new leader does not
+// know of such replicas; one that comes back under a name that is in use is stopped.
 //
 // A write that is not stored ends the round, and the next one begins with a new observation; so does one that was
 // not confirmed, which may still be applied. A round stores for 1 s at most, so that thousands of deployments do

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"troupe/core/schedule"
@@ -77,6 +78,8 @@ type leading struct {
 	outdatedAt time.Time            // when it was observed first
 	told       map[string]bool      // by model: whether it was last told of a refusal
 	silent     map[string]time.Time // since when devices have not answered
+	lost       map[string]lost      // by replica
+	changed    []string             // devices whose quarantine has begun or ended since the last plan
 	fetched    map[string]fetched   // by replica: adapters that it was last told to fetch ahead
 }
 
@@ -104,6 +107,7 @@ type round struct {
 	writes   []Write                   // not begun
 	revision map[string]uint64         // by model, after the writes of this round
 	fetches  []Prefetch                // adapters to be fetched ahead
+	changed  int                       // number of leading.changed that the survey sees
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -142,6 +146,14 @@ func (m *Machine) Changed(now time.Time) {
 	}
 }
 
+// DeviceChanged reports that the quarantine of a device has begun or ended.
+func (m *Machine) DeviceChanged(device string, now time.Time) {
+	if m.term != 0 && !slices.Contains(m.changed[m.round.changed:], device) {
+		m.changed = append(m.changed, device)
+		m.Changed(now)
+	}
+}
+
 // Tick must be called every second, and earlier while Soon.
 func (m *Machine) Tick(at At) []Effect {
 	m.rewind(at.Time)
@@ -159,6 +171,7 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	e := event{At: at, kind: Viewed, round: round, failed: o == nil, seen: o}
 	if m.state == Observing && round == m.round.number && at.Term == m.term && o != nil {
 		m.note(o, at.Time)
+		m.recall(o, at.Time)
 		e.behind, e.outdated = m.behind(o, at.Time), m.isOutdated(o, at.Time)
 		if m.resumes = m.resumes || at.Paused; !at.Paused {
 			e.causes = m.causes(o, at.Time)
@@ -210,7 +223,8 @@ func (m *Machine) observe(e event) {
 		m.leading = leading{
 			term: e.Term, since: e.Time, active: make(map[string]time.Time), waiting: make(map[string]time.Time),
 			written: make(map[string]written), told: make(map[string]bool), silent: make(map[string]time.Time),
-			fetched: make(map[string]fetched), again: fmt.Sprintf("this node leads in term %d", e.Term),
+			fetched: make(map[string]fetched), lost: make(map[string]lost),
+			again: fmt.Sprintf("this node leads in term %d", e.Term),
 		}
 	}
 	m.expire(e.Time)
@@ -230,7 +244,7 @@ func (m *Machine) survey(e event) {
 	}
 	m.end("collect deployments", e.Time, fmt.Sprintf("%d deployments, %d nodes", len(e.seen.Deployments),
 		len(e.seen.Nodes)))
-	m.until = e.Time.Add(surveyTimeout)
+	m.until, m.round.changed = e.Time.Add(surveyTimeout), len(m.changed)
 	m.emit(Survey{m.round.number, e.seen.Nodes})
 }
 
@@ -279,6 +293,8 @@ func (m *Machine) take(result *Result, at At) {
 		m.counts.Plans++
 		r.record.Number = m.counts.Plans
 		m.memory, m.last, m.again, m.resumes = result.Plan.Memory, r.record, "", false
+		m.changed, r.changed = m.changed[r.changed:], 0
+		m.noteLost()
 		m.see(at.Time)
 	}
 }

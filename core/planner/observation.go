@@ -66,9 +66,11 @@ type Report struct {
 // Device is a device as it reports itself.
 type Device struct {
 	schedule.Device
-	Kind string             // such as "NVIDIA H200"
-	Held map[string]int64   // bytes of the replicas that have memory there, with weights that only they use
-	Use  map[string]float64 // share of its time and roofline that replicas use, as far as that is known
+	Kind string           // such as "NVIDIA H200"
+	Held map[string]int64 // bytes of the replicas that have memory there, with weights that only they use
+	// Files are the bytes of the weights that replicas use there, by the digest of their files.
+	Files map[string]int64
+	Use   map[string]float64 // share of its time and roofline that replicas use, as far as that is known
 }
 
 // Find returns the deployment of a name, or nil.

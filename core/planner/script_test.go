@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,10 @@ import (
 //
 //	lead TERM, follow             this node takes or loses the lease
 //	pause, resume                 an operator pauses the planner
-//	node NAME [drains], lose-node NAME
+//	node NAME [drains], lose-node NAME, forget-node NAME
+//	                              it is away, until it is back or the cluster has forgotten it
 //	fail NODE, heal NODE          its device is lost, or works again
+//	changed NODE                  its device reports that its quarantine has begun or ended
 //	deploy NAME MIN-MAX GIB [PRIORITY] [held=N] [till=TIME] [unsized] [replicas=N]
 //	                              store a deployment whose weights have a size; devices have 40 GiB
 //	delete NAME
@@ -27,6 +30,7 @@ import (
 //	adapters NAME KEY=USES...     adapters of the model that were requested; each has 2 pages
 //	REPLICA up [DEVICE], REPLICA leaving, REPLICA gone, REPLICA failed REASON
 //	                              what the deployment reports; on the device if it is not assigned
+//	REPLICA outdated FILES GIB    it has files of the deployment before, whose weights devices report with that size
 //	REPLICA takes PAGES [KEY...]  the replica serves with these adapters on its device
 //	tick [TIME]                   some time later; default 1s
 //	answer [refused|unknown]      answer the oldest effect that is not answered
@@ -38,7 +42,7 @@ import (
 // The effects are followed by the state.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
-		p := &player{t: t, m: New(schedule.Options{}), now: began}
+		p := &player{t: t, m: New(schedule.Options{}), now: began, files: make(map[string]int64)}
 		return func(words []string) []string {
 			p.lines = nil
 			p.event(words[0], words[1:])
@@ -56,7 +60,9 @@ type player struct {
 	next   uint64
 	all    []*Deployment
 	nodes  []Node
-	failed []string // nodes whose device is lost
+	away   []schedule.Away
+	failed []string         // nodes whose device is lost
+	files  map[string]int64 // bytes of the weights on each device
 	calls  []Effect
 	lines  []string
 }
@@ -71,16 +77,22 @@ func (p *player) event(name string, args []string) {
 		p.term = 0
 	case "pause", "resume":
 		p.paused = name == "pause"
-	case "node", "lose-node":
+	case "node", "lose-node", "forget-node":
 		p.nodes = slices.DeleteFunc(p.nodes, func(n Node) bool { return n.Name == args[0] })
-		if name == "node" {
+		p.away = slices.DeleteFunc(p.away, func(a schedule.Away) bool { return a.Node == args[0] })
+		switch name {
+		case "node":
 			p.nodes = append(p.nodes, Node{Name: args[0], GPUs: []string{"gpu-0"}, Draining: len(args) > 1})
+		case "lose-node":
+			p.away = append(p.away, schedule.Away{Node: args[0], Since: p.now})
 		}
 	case "fail", "heal":
 		p.failed = slices.DeleteFunc(p.failed, func(node string) bool { return node == args[0] })
 		if name == "fail" {
 			p.failed = append(p.failed, args[0])
 		}
+	case "changed":
+		p.m.DeviceChanged(args[0]+"/gpu-0", p.now)
 	case "deploy":
 		p.deploy(args)
 	case "delete":
@@ -207,6 +219,10 @@ func (p *player) report(replica string, args []string) {
 		}
 	case "leaving":
 		r.Progress = schedule.Leaving
+	case "outdated":
+		r.Outdated, r.Files = true, args[1]
+		p.files = maps.Clone(p.files)
+		p.files[args[1]] = int64(p.number(args[2])) * gib
 	case "takes":
 		r.Progress = schedule.Up
 		pool := schedule.AdapterPool{Replica: replica, Pages: p.number(args[1])}
@@ -232,7 +248,7 @@ func (p *player) answer(how string) {
 	case Acquire:
 		p.perform(p.m.Acquired(p.at()))
 	case Observe:
-		o := &Observation{Nodes: slices.Clone(p.nodes)}
+		o := &Observation{Nodes: slices.Clone(p.nodes), Away: slices.Clone(p.away)}
 		for _, d := range p.all {
 			seen := *d
 			seen.Assigned, seen.Reports = slices.Clone(d.Assigned), slices.Clone(d.Reports)
@@ -250,7 +266,7 @@ func (p *player) answer(how string) {
 		var all []Device
 		for _, n := range e.Nodes {
 			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/gpu-0", Node: n.Name, Memory: 40 * gib,
-				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}})
+				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}, Files: p.files})
 		}
 		p.perform(p.m.Surveyed(e.Round, all, p.at()))
 	case MakePlan:

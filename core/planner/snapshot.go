@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/schedule"
@@ -35,15 +36,18 @@ func (m *Machine) note(o *Observation, now time.Time) {
 	}
 }
 
-// snapshot returns what a plan is made of.
+// snapshot returns what a plan is made of, without impossible figures, so that it can be recorded.
 func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) schedule.Snapshot {
 	s := schedule.Snapshot{At: now, Away: o.Away, Memory: m.memory, Options: m.options}
 	counted := make(map[string]bool) // replicas whose memory the models say
-	use := useOf(devices)
+	use, files := useOf(devices), filesOf(devices)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]
 		model := m.model(d, now)
 		placed := d.placed()
+		for i := range placed {
+			placed[i].Weights = files[placed[i].Files]
+		}
 		if share := mean(placed, use); share >= 0 {
 			model.Demand.Utilization = share
 		}
@@ -56,7 +60,13 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 			counted[p.Name] = model.Sized
 		}
 	}
+	for name := range m.lost {
+		s.Reserved = append(s.Reserved, name)
+	}
+	slices.Sort(s.Reserved)
+	returning := m.returning()
 	for _, d := range devices {
+		d.Returning = returning[d.Node]
 		for name, bytes := range d.Held {
 			if !counted[name] {
 				d.Other += bytes
@@ -70,7 +80,19 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 		d.SilentSince = m.silent[d.Name]
 		s.Devices = append(s.Devices, d.Device)
 	}
-	return s
+	return schedule.Checked(s)
+}
+
+// filesOf returns the bytes of the weights on a device by the digest of their files, as far as a device reports
+// them.
+func filesOf(devices []Device) map[string]int64 {
+	all := make(map[string]int64)
+	for _, d := range devices {
+		for files, bytes := range d.Files {
+			all[files] = max(all[files], bytes)
+		}
+	}
+	return all
 }
 
 // useOf returns the utilization of devices by each replica, as far as it is known.

@@ -119,7 +119,10 @@ func (w *world) converge() {
 		d.Reports = slices.DeleteFunc(d.Reports, func(r Report) bool {
 			node := r.Devices[0][:1]
 			_, there := w.nodes[node]
-			_, assigned := d.assignment(r.Name)
+			a, assigned := d.assignment(r.Name)
+			if assigned && r.Failure != "" && !r.At.Equal(a.At) { // it is tried again
+				return true
+			}
 			if !there && r.Progress == schedule.Up {
 				w.away = append(w.away, r)
 			}

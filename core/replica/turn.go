@@ -78,7 +78,7 @@ func (m *Machine) takeTurn(e *event) {
 func (m *Machine) turnRequest(now time.Time) turns.Request {
 	d := m.batch.Demand()
 	r := turns.Request{Class: turns.Class(d.Class), Estimate: cmp.Or(m.times.decode, m.times.prefill),
-		Weight: m.cfg.Weight}
+		Prompt: d.Prefill, Weight: m.cfg.Weight}
 	if d.Prefill {
 		r.Estimate = max(r.Estimate, m.times.prefill)
 	}

@@ -133,9 +133,10 @@ func (m *Machine) avoided(t *model, lost []string) []string {
 	return all
 }
 
-// fingerprints returns the fingerprints of a prompt's blocks, as replicas announce them.
+// fingerprints returns the fingerprints of a prompt's blocks, as replicas announce them. Without replicas there is
+// nothing to compare: sessions ask each second for requests that wait, and their prompts are not hashed each time.
 func (t *model) fingerprints(r Request) []uint64 {
-	if t.blockTokens == 0 {
+	if t.blockTokens == 0 || len(t.replicas) == 0 {
 		return nil
 	}
 	return kv.Fingerprints(kv.Hashes(kv.Root(r.Model, r.Adapter, r.Salt), r.Prompt, t.blockTokens))

@@ -43,7 +43,7 @@ func (m *Machine) CancelRoute(id string, now time.Time) []Effect {
 func (m *Machine) Waiting() map[string]int {
 	all := make(map[string]int)
 	for _, model := range m.waiting.Models() {
-		all[model] = len(m.waiting.Waiting(model))
+		all[model] = m.waiting.Len(model)
 	}
 	return all
 }

@@ -14,10 +14,10 @@ const mostBytes = 1 << 50
 // mostTime is the longest time that a snapshot may have.
 const mostTime = 365 * 24 * time.Hour
 
-// check returns the snapshot in an order that does not depend on the given one, with impossible figures
+// Checked returns the snapshot in an order that does not depend on the given one, with impossible figures
 // replaced by unknown ones, and times in the future by the present. Of devices, models and replicas with
-// the same name it keeps one.
-func check(s Snapshot) Snapshot {
+// the same name it keeps one. Make checks its snapshot itself.
+func Checked(s Snapshot) Snapshot {
 	s.Devices = unique(s.Devices, func(d Device) string { return d.Name })
 	for i := range s.Devices {
 		checkDevice(s.At, &s.Devices[i])

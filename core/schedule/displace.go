@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -97,8 +98,8 @@ func (w *world) victimsOn(q request, d *device) (leave []*replica, ok bool) {
 }
 
 // mayLeave reports whether a replica may leave for a model. Only a strictly lower priority is preempted. A
-// model of the same or a higher priority yields a replica without work. One of the same priority also does
-// so to a model without any replica, after both had their time.
+// model of the same or a higher priority yields a replica without work, unless it is likely to need it again soon.
+// One of the same priority also yields others to a model without any replica, after both had their time.
 func (w *world) mayLeave(q request, r *replica) bool {
 	m, v, u := q.model, r.model, q.urgency
 	switch {
@@ -110,7 +111,7 @@ func (w *world) mayLeave(q request, r *replica) bool {
 	case u > Missed:
 		return false
 	case v.Demand.idle(w.at, w.options) && v.Min < v.staying() && w.rested(r):
-		return true
+		return w.eventually || u != Wake || !w.returnsSooner(v, m)
 	}
 	return v.Priority == m.Priority && u == Wake && w.rested(r) && w.waitedLong(m)
 }
@@ -174,6 +175,21 @@ func (m *model) wakeBy() time.Time {
 	return m.Demand.Oldest.Add(m.WakeWait - max(m.Loads.Host, m.Loads.Disk))
 }
 
+// likely is the probability of a request from which on a model without requests keeps its place.
+const likely = 0.1
+
+// returnsSooner reports whether a model v without requests is likely to get one while those of a model m that wakes may
+// still wait: it would be loaded again within that time. It holds if, of exponential times with the expected one,
+// about a tenth are as short.
+func (w *world) returnsSooner(v, m *model) bool {
+	if m.WakeWait <= 0 || m.Demand.Oldest.IsZero() {
+		return false
+	}
+	gaps := w.memory.Models[v.Name].Gaps
+	next, known := gaps.next(w.at)
+	return known && likely*next.Seconds() < m.wakeBy().Sub(w.at).Seconds()
+}
+
 // allowed reports whether the models keep their minimums without some replicas. The minimum of a model
 // comes before that of a lower priority.
 func (w *world) allowed(q request, leave []*replica) bool {
@@ -195,10 +211,14 @@ func (w *world) allowed(q request, leave []*replica) bool {
 func (w *world) victim(r *replica) victim {
 	m := r.model
 	v := victim{replica: r, idle: m.Demand.idle(w.at, w.options), last: m.Demand.Last}
+	memory := w.memory.Models[m.Name]
 	// The average of sequences would count those that waited for the model.
-	demand, known := w.memory.Models[m.Name].Learned.Rate.value()
+	demand, known := memory.Learned.Rate.value()
 	if !known {
 		demand = float64(m.Demand.sequences()) + max(0, m.Demand.Rate)
+	}
+	if next, known := memory.Gaps.next(w.at); known && v.idle {
+		demand = 1 / next.Seconds()
 	}
 	v.worth = demand / (max(1, m.bytes()) / (1 << 30))
 	return v
@@ -212,9 +232,9 @@ func (v victim) compare(o victim) int {
 }
 
 // price returns what a displacement costs, the most important figure first: the highest priority that
-// leaves, whether it has work, the streams that move, and the bytes that load.
+// leaves, whether it has work, its worth, how long it was not used, the streams that move, and the bytes that load.
 func (w *world) price(q request, d *device, nodes map[string]int, leave []*replica) []float64 {
-	priority, work, streams, worth := -float64(Batch)-1, 0.0, 0.0, 0.0
+	priority, work, streams, worth, unused := -float64(Batch)-1, 0.0, 0.0, 0.0, math.Inf(1)
 	for _, r := range leave {
 		v := w.victim(r)
 		priority = max(priority, -float64(r.model.Priority))
@@ -223,7 +243,8 @@ func (w *world) price(q request, d *device, nodes map[string]int, leave []*repli
 		}
 		streams += float64(r.Streams)
 		worth += v.worth
+		unused = min(unused, w.at.Sub(v.last).Seconds())
 	}
 	p := w.preferenceOf(q, d, nodes)
-	return []float64{priority, work, worth, streams, float64(len(leave)), -float64(p.weights)}
+	return []float64{priority, work, worth, -unused, streams, float64(len(leave)), -float64(p.weights)}
 }

@@ -16,11 +16,12 @@
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
 //   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed), and at
-//     most as many as leave headroom by the predicted wait, if the present ones do not. The P99 counts
+//     most as many as leave headroom by the predicted wait, or a quarter more if the present ones do. The P99 counts
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
 //   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
-//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5);
+//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5). If the
+//     present ones have the places and the time for so many sequences, no other model leaves for it;
 //   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
 //     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
@@ -47,11 +48,11 @@
 // one node, and on one island if possible.
 //
 // A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
-// the model's kind; it did not fail to start the model lately; it has the memory (core/hbm); it has no replica
-// of the same model, except for minimums and held numbers; and it is not of a critical model. Critical models
-// only use devices of their own. Other models join a device that others use if its utilization is under 0.4,
-// or under 0.8 for batch models; for a minimum or a wake any utilization will do. Weights that no replica
-// uses take no memory, since they can be evicted.
+// the model's kind; no replica of the model may still come back there; it did not fail to start the model
+// lately; it has the memory (core/hbm); it has no replica of the same model, except for minimums and held
+// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models
+// join a device that others use if its utilization is under 0.4, or under 0.8 for batch models; for a minimum
+// or a wake any utilization will do. Weights that no replica uses take no memory, since they can be evicted.
 //
 // Of the devices that admit it, the best one has the fewest replicas of the model, then no other model, then
 // the fewest replicas of the model on its node, then the nearest weights (Where), then the least utilization,
@@ -60,15 +61,29 @@
 //
 // If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums; the
 // minimum of a model may also take the place of a less important minimum. A replica without requests
-// leaves for any model that is woken or misses its SLO. For a model without any replica (wake) one of the
-// same priority leaves too, once the requests have waited so long that a load ends just within their wait
-// (WakeWait), so that requests are gathered by model. Neither happens before the replica has been there
-// for its residence: 30 s, and 4 times its load. The lowest priority leaves first, of the same priority
-// the model without requests, then the one with the least demand per byte, then the one that was used the
-// longest ago. Demand is the average rate of some minutes. If a replica that has not been there for its
-// residence has at most half of the demand per byte, the requests wait for it instead, up to the residence
-// longer. Pinned and held replicas stay; what they keep away is refused, with their names. The priority of
-// a model changes at most once within the residence of its replicas.
+// leaves for any model that is woken or misses its SLO, but for a wake by the same or a lower priority only if
+//
+//	E / 10 >= D - now
+//
+// with E the expected time until its own next request, and D = arrival of the oldest request + WakeWait - load,
+// when a load must begin to end just within the wait: it keeps its place while its next request comes before D
+// with a probability of about 1/10 or more, since that would bring it back. Without WakeWait it leaves at once.
+// For a model without any replica (wake) one of the same priority with requests leaves too, at D, so that requests
+// are gathered by model. Neither happens before the replica has been there for its residence: 30 s, and 4 times
+// its load. The lowest priority leaves first, of the same priority the model without requests, then the one with
+// the least demand per byte, then the one that was used the longest ago. Demand is the average rate of some
+// minutes, or 1/E without requests. If a replica that has not been there for its residence has at most half of
+// the demand per byte, the requests wait for it instead, up to the residence longer. Pinned and held replicas
+// stay; what they keep away is refused, with their names. The priority of a model changes at most once within
+// the residence of its replicas.
+//
+// E is learned from the times without a request (gaps.go), of which those of at least 30 s count. After a time t
+// without one, with s the largest of 30 s, 1 min, 2 min and so on that is not above t,
+//
+//	E = (seconds by which gaps exceeded s + s) / (gaps over s that have ended + 1)
+//
+// This is the mean residual life of exponential gaps beyond s. A model with bursts is expected soon while a burst
+// lasts, and late after it, which its average rate does not tell. Gaps before the last 16 to 32 count less.
 //
 // # Replacing replicas
 //
@@ -77,8 +92,9 @@
 // the substitute serves, or as many others as the model wants. At most one replica more than the maximum is
 // there at once. An old replica that does not serve yet leaves at once.
 //
-// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If the
-// substitute would not fit then either, it stays. One on a draining device stays.
+// Without room for a substitute beside it, an outdated replica leaves first, if all others serve. If that frees
+// too little, since others use its weights on the device, these leave with it. If the substitute would not fit
+// then either, they stay. One on a draining device stays.
 //
 // If a model wants fewer replicas, those to be replaced leave first; then those that do not serve; then one on
 // the device and the node with the most replicas of the model; then the one with the fewest sequences; then
@@ -96,16 +112,17 @@
 //
 // A start that fails, or takes over 2 minutes and 4 times the expected load, is withdrawn. The model is not
 // tried again on those devices for 10 s, which doubles with each failure up to 10 minutes, unless its Revision
-// changes. An assignment that has not begun is withdrawn when the replicas that serve are enough. One that
-// waits for others to leave (After) is not late before those have had 30 s for their sequences and 2 minutes
-// more; if one of them stays after all, it is withdrawn.
+// changes. An assignment that has not begun is withdrawn when the replicas that serve are enough, but not
+// within 10 s (2 RecentWindow) of a change of their number, or what a spike has added would be given up at once.
+// One that waits for others to leave (After) is not late before those have had 30 s for their sequences and
+// 2 minutes more; if one of them stays after all, it is withdrawn.
 //
 // A device that fails takes its replicas with it. Those on a silent device count as they are.
 //
 // What a model does not get is in Unmet, with the closest device, the memory that it lacks, and the models that
 // would make room. Later is set if there may soon be room, so that requests wait: a replica of the model starts,
-// a node has been away or a device silent for under 30 s, a node leaves, a backoff ends within 30 s, or replicas
-// can leave after their residence.
+// a node has been away or a device silent for under 30 s, a node leaves or is just back, a backoff ends within
+// 30 s, or replicas can leave after their residence.
 //
 // # Invariants of plans
 //
@@ -123,11 +140,10 @@
 //     held one is at least its number
 //   - held, pinned: such a model loses no replica to another one
 //   - substitute first: replicas that are replaced leave when as many others serve, except one at a time that
-//     leaves first, without room for a substitute
+//     leaves first, without room for a substitute, and those that share its weights
 //   - removal order: no replica that serves is surplus while one that does not serve stays
-//   - moments: a device has the memory of its replicas after the change of each model, in the order of
-//     Plan.Order; a replica that waits for others takes none before they have left
-//   - order: a model whose replicas leave for another one changes before that one
+//   - moments: a device has the memory of its replicas after the change of each model, in any order; a replica
+//     that waits for others takes none before they have left
 //   - rebalance: moves end, and each one improves the spread of the model's replicas
 //   - no preemption upwards: a replica leaves for a model with a lower priority only without work
 //   - no preemption sideways: it leaves for one with the same priority without work, or for a wake, after
@@ -135,7 +151,8 @@
 //   - minimums: a model below its minimum loses a replica only to a more important minimum
 //   - settled: with a constant demand, plans stop changing
 //   - steps: a step of demand is followed with at most one reversal, to a number that meets the SLO
-//   - monotone: one device more does not cost a model of the highest priority a replica
+//   - monotone: one device more does not cost a model of the highest priority a replica, unless it gives a minimum
+//     of a lower one a place
 //
 // # Revisions
 //

@@ -27,7 +27,7 @@ func (d Demand) Spikes(o Options) bool {
 // times out, or replicas may leave for a model that wakes; zero: there is none. Plans in between do not
 // depend on these times.
 func Due(s Snapshot, p Plan) (first time.Time) {
-	w := newWorld(check(s))
+	w := newWorld(Checked(s))
 	sooner := func(at time.Time) {
 		if at.After(s.At) && (first.IsZero() || at.Before(first)) {
 			first = at

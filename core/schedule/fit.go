@@ -47,6 +47,7 @@ const (
 	shortOfMemory = "short of memory"
 	refusedLately = "refused it lately"
 	didNotAnswer  = "did not answer"
+	justBack      = "just back, and may have a replica of it"
 )
 
 // usable returns why a device takes no replica of a model at present, whatever else is there.
@@ -55,6 +56,8 @@ func (w *world) usable(q request, d *device) refusal {
 		return r
 	}
 	switch {
+	case slices.Contains(d.Returning, q.Name):
+		return refusal{justBack, "", true}
 	case w.avoids(q.model, d):
 		return refusal{refusedLately, w.memory.Avoid[avoidKey(q.Name, d.Name)].Why, true}
 	case q.Pinned && q.replaces != nil && !slices.Contains(q.replaces.on, d):
@@ -108,7 +111,11 @@ func (w *world) neighbors(q request, d *device, stays func(*replica) bool) refus
 		}
 	}
 	if most := w.mostUse(q); busy && (d.Utilization < 0 && most < 1 || d.Utilization >= most) {
-		return refusal{"in use by other models", fmt.Sprintf("%.0f%%", 100*d.Utilization), false}
+		use := "unknown utilization"
+		if d.Utilization >= 0 {
+			use = fmt.Sprintf("%.0f%%", 100*d.Utilization)
+		}
+		return refusal{"in use by other models", use, false}
 	}
 	return refusal{}
 }

@@ -22,7 +22,11 @@ func (w *world) judge(r *replica, all map[string]*replica) {
 		r.leave("it is leaving", "")
 	case r.Failure != "":
 		w.memory.failed(w.options, w.at, r, r.Failure)
-		r.leave("it did not start: "+r.Failure, "")
+		what := "it did not start: "
+		if r.Served {
+			what = "it failed: "
+		}
+		r.leave(what+r.Failure, "")
 	case r.Progress < Up:
 		w.judgeStart(r, all)
 	default:

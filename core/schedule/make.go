@@ -16,7 +16,7 @@ func Make(s Snapshot) Plan { return planned(s).plan() }
 
 // planned returns the pool of a snapshot with the decisions of a plan.
 func planned(s Snapshot) *world {
-	w := newWorld(check(s))
+	w := newWorld(Checked(s))
 	for _, m := range w.models {
 		w.decide(m)
 	}
@@ -40,6 +40,7 @@ func (w *world) decide(m *model) {
 	memory := w.memory.Models[m.Name]
 	v := view{Model: m.Model, now: w.at, options: w.options, memory: &memory, have: m.have(),
 		up: min(m.have(), m.serving()), idle: m.waiting(), settled: m.settled()}
+	v.learn()
 	if m.want = v.limit(w.policy.want(v)); m.held {
 		m.want = Want{m.Replicas, Minimum, fmt.Sprintf("held by %s at %d replicas", m.HeldBy, m.Replicas)}
 	}
@@ -208,8 +209,8 @@ func (m *model) unpaired(is func(*replica) bool) (all []*replica) {
 
 // start adds a replica to devices, as a substitute of another one if that is not nil.
 func (w *world) start(m *model, u Urgency, on []*device, replaces *replica, why string) {
-	r := &replica{Placed: Placed{Name: w.freeName(m), Model: m.Name, Since: w.at}, model: m, on: on, started: true,
-		urgency: u, why: why, replaces: replaces}
+	r := &replica{Placed: Placed{Name: w.freeName(m), Model: m.Name, Since: w.at}, model: m, files: m.files, on: on,
+		started: true, urgency: u, why: why, replaces: replaces}
 	if replaces != nil {
 		replaces.substitute = r
 	}

@@ -28,6 +28,7 @@ type ModelMemory struct {
 	// MissedSince is since when the P99 of too few requests to be certain is over the SLO; zero: it is not.
 	MissedSince time.Time
 	Learned     Learned
+	Gaps        Gaps
 	NoMove      time.Time // no replica of it moves before
 	// Priority is the one with which the model is planned, and Ranked when it last changed; zero: it has not.
 	Priority Priority
@@ -62,12 +63,13 @@ func (m Memory) clone() Memory {
 }
 
 // prune forgets models that are gone and attempts that are long ago. If time has gone backwards, times in
-// the future become the present, and what had lasted begins again.
+// the future become the present, and what had lasted begins again, such as a backoff.
 func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
 		memory.Changed, memory.MissedSince = past(now, memory.Changed), past(now, memory.MissedSince)
 		memory.Learned.At, memory.Ranked = past(now, memory.Learned.At), past(now, memory.Ranked)
+		memory.Gaps.At, memory.Gaps.Last = past(now, memory.Gaps.At), past(now, memory.Gaps.Last)
 		if most := now.Add(o.MoveBackoff); memory.NoMove.After(most) {
 			memory.NoMove = most
 		}
@@ -77,10 +79,13 @@ func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 		}
 	}
 	for key, a := range m.Avoid {
+		if a.At.After(now) {
+			a.At, a.Until = now, now.Add(a.Until.Sub(a.At))
+		}
 		if most := now.Add(o.MaxBackoff); a.Until.After(most) {
 			a.Until = most
-			m.Avoid[key] = a
 		}
+		m.Avoid[key] = a
 		model, _, _ := strings.Cut(key, " on ")
 		if now.Sub(a.Until) > o.MaxBackoff || models[model] == nil {
 			delete(m.Avoid, key)

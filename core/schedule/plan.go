@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -12,10 +11,7 @@ type Plan struct {
 	Assignments []Assignment // all replicas that are to be there, by name
 	Departures  []Departure  // replicas that are there and are to leave, by name
 	Unmet       []Unmet      // what models want and do not get, by priority
-	// Order has the models that change, in the order in which the changes are applied: a model whose replicas
-	// leave for another one comes before that one.
-	Order  []string
-	Memory Memory // for the next plan
+	Memory      Memory       // for the next plan
 }
 
 // Wanted is what the policy wants for a model.
@@ -95,7 +91,6 @@ func (w *world) plan() Plan {
 	}
 	slices.SortFunc(p.Assignments, func(a, b Assignment) int { return compareNames(a.Replica, b.Replica) })
 	slices.SortFunc(p.Departures, func(a, b Departure) int { return compareNames(a.Replica, b.Replica) })
-	p.Order = w.order(all)
 	return p
 }
 
@@ -124,45 +119,6 @@ func (r *replica) assignment() Assignment {
 	}
 	slices.Sort(a.After)
 	return a
-}
-
-// order returns the models that change. Those whose replicas leave for another model, or free memory that it
-// waits for, come before that one.
-func (w *world) order(all []*replica) (order []string) {
-	before := make(map[string][]string)
-	for _, r := range all {
-		name := r.Placed.Model
-		switch {
-		case r.leaves && r.Progress == Leaving:
-		case r.leaves:
-			before[name] = append(before[name], name)
-			if r.cause != "" {
-				before[r.cause] = append(before[r.cause], name)
-			}
-		case r.started:
-			before[name] = append(before[name], name)
-			for _, o := range r.after {
-				before[name] = append(before[name], o.Placed.Model)
-			}
-		}
-	}
-	seen := make(map[string]bool)
-	var visit func(string)
-	visit = func(name string) {
-		if seen[name] {
-			return
-		}
-		seen[name] = true
-		slices.Sort(before[name])
-		for _, first := range before[name] {
-			visit(first)
-		}
-		order = append(order, name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		visit(name)
-	}
-	return order
 }
 
 // compareNames orders names of the form model-1, model-2, model-10.

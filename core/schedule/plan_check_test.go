@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -17,10 +18,11 @@ func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	for _, a := range all {
 		m := p.model(a.Model)
 		need := m.Need
-		if !loaded[m.files()] {
-			need.Fixed += m.Weights
+		files, weights := p.replica(a.Replica).files(m)
+		if !loaded[files] {
+			need.Fixed += weights
 		}
-		loaded[m.files()], models[a.Model] = true, true
+		loaded[files], models[a.Model] = true, true
 		b = b.With(need)
 		news = news || a.New
 		if m.Priority == Critical {
@@ -35,8 +37,13 @@ func checkMemory(t *rapid.T, p *pool, d Device, all []Assignment) {
 	}
 }
 
-// files returns what the weights of a model are read from.
-func (m Model) files() string { return cmp.Or(m.Files, "of "+m.Name) }
+// files returns what the weights of a replica were read from, and their bytes.
+func (r *Placed) files(m *Model) (string, int64) {
+	if r != nil && r.Outdated && r.Files != "" {
+		return r.Files, r.Weights
+	}
+	return cmp.Or(m.Files, "of "+m.Name), m.Weights
+}
 
 // checkDeparture checks that a replica leaves for a model that may take its place.
 func checkDeparture(t *rapid.T, p *pool, d Departure, r Placed) {
@@ -78,4 +85,13 @@ func checkMinimums(t *rapid.T, p *pool, plan Plan) {
 			t.Fatalf("minimums: %s has %d replicas, at least %d wanted: %+v", m.Name, n, m.Min, plan.Departures)
 		}
 	}
+}
+
+// replica returns the replica of a name, or nil.
+func (p *pool) replica(name string) *Placed {
+	i := slices.IndexFunc(p.Replicas, func(r Placed) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.Replicas[i]
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +17,8 @@ import (
 // runs.
 func TestPlanOfImpossibleFigures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -3, 1e300})
+		number := rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -3, 1e300,
+			math.MaxFloat64, math.SmallestNonzeroFloat64})
 		count := rapid.SampledFrom([]int{math.MinInt, -1, 0, 7})
 		p := &pool{Snapshot: Snapshot{At: began, Devices: []Device{{Name: "a/gpu-0", Node: "a", Memory: 80 * gib,
 			KVReserve: number.Draw(t, "reserve"), Utilization: number.Draw(t, "use")}}}}
@@ -31,6 +33,11 @@ func TestPlanOfImpossibleFigures(t *testing.T) {
 				Capacity: number.Draw(t, "capacity"), Oldest: began.Add(times.Draw(t, "oldest"))}}}
 		for range 3 {
 			plan := Make(p.Snapshot)
+			for name, value := range map[string]any{"snapshot": Checked(p.Snapshot), "plan": plan} {
+				if _, err := json.Marshal(value); err != nil {
+					t.Fatalf("the %s cannot be recorded: %v", name, err)
+				}
+			}
 			if n := len(plan.Assignments); n != 1 || len(plan.Departures) > 0 {
 				t.Fatalf("%d replicas on one device, %+v leave", n, plan.Departures)
 			}
@@ -137,6 +144,26 @@ func TestPlanOfTooMuch(t *testing.T) {
 	} {
 		if got := plan.unmet()[i]; got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestBackoffWhenTheClockGoesBack checks that a backoff begins again when the clock goes back, and does not become
+// the longest one.
+func TestBackoffWhenTheClockGoesBack(t *testing.T) {
+	p := &pool{Snapshot: Snapshot{At: began, Devices: []Device{{Name: "a/gpu-0", Node: "a", Memory: 80 * gib}},
+		Models: []Model{{Name: "m", Min: 1, Max: 1, Sized: true, Weights: gib,
+			Need: hbm.Need{Fixed: gib, Min: gib, MinAlone: gib, Max: gib}}},
+		Replicas: []Placed{{Name: "m-0", Model: "m", Devices: []string{"a/gpu-0"}, Progress: Starting, Since: began,
+			Failure: "it ended"}}}}
+	p.Memory = Make(p.Snapshot).Memory
+	p.Replicas, p.At = nil, began.Add(-9*time.Hour)
+	for wait, n := range map[time.Duration]int{0: 0, 9 * time.Second: 0, 11 * time.Second: 1} {
+		later := p.Snapshot
+		later.Memory = Make(p.Snapshot).Memory
+		later.At = p.At.Add(wait)
+		if plan := Make(later); len(plan.Assignments) != n {
+			t.Errorf("%d replicas %s after the clock went back, want %d", len(plan.Assignments), wait, n)
 		}
 	}
 }

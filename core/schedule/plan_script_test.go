@@ -23,19 +23,20 @@ import (
 //	demand NAME KEY=VALUE          running, waiting, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
-//	                               use, engine, unused and other in GiB, weights, host, disk and folder of a model
+//	                               use, engine, unused and other in GiB, weights, host, disk, folder and returning of a
+//	                               model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
-//	outdated REPLICA [GIB]         it no longer matches its deployment; weights that it does not share
+//	outdated REPLICA [FILES GIB]   it no longer matches its deployment, whose files have changed; its own weights
 //	streams REPLICA N              it has sequences
 //	linger                         replicas that are to leave do so when they are gone
 //	gone REPLICA                   it has left
 //	kept REPLICA                   it serves, although it was to leave
 //	after DURATION                 time passes; replicas that started serve
-//	broken REPLICA WHY             its start fails
+//	broken REPLICA WHY             its start fails, or it fails if it serves
 //	stuck REPLICA                  it does not start, whatever time passes
 //	plan                           makes a plan and carries it out
-//	details                        what the last plan says about wishes, unmet ones and the order
+//	details                        what the last plan says about wishes, and unmet ones
 func TestPlanScripts(t *testing.T) {
 	script.Run(t, "testdata/plan/*.txt", func(t *testing.T) script.Handler {
 		p := &scripted{t: t, pool: &pool{Snapshot: Snapshot{At: began}}, stuck: make(map[string]bool)}
@@ -71,7 +72,7 @@ func (s *scripted) handle(event []string) []string {
 	case "outdated":
 		r := s.replica(event[1])
 		if r.Outdated = true; len(event) > 2 {
-			r.Weights = number64(s.t, event[2]) * gib
+			r.Files, r.Weights = event[2], number64(s.t, event[3])*gib
 		}
 	case "streams":
 		s.replica(event[1]).Streams = int(number64(s.t, event[2]))
@@ -94,7 +95,8 @@ func (s *scripted) handle(event []string) []string {
 	case "after":
 		s.pass(event[1])
 	case "broken":
-		s.replica(event[1]).Failure = strings.Join(event[2:], " ")
+		r := s.replica(event[1])
+		r.Failure, r.Served = strings.Join(event[2:], " "), r.Progress == Up
 	case "stuck":
 		s.stuck[event[1]] = true
 	case "plan":
@@ -239,6 +241,8 @@ func (s *scripted) device(name, state string) {
 		d.Images = append(d.Images, value)
 	case "disk":
 		d.DiskImages = append(d.DiskImages, value)
+	case "returning":
+		d.Returning = strings.Fields(value)
 	case "folder":
 		d.Folders = append(d.Folders, value)
 	default:
@@ -341,7 +345,7 @@ func (p Plan) details() (all []string) {
 				s.Missing>>20, s.Total>>20, s.Used>>20, s.Reserve>>20, s.Evictable>>20))
 		}
 	}
-	return append(all, "order: "+strings.Join(p.Order, ", "))
+	return all
 }
 
 // remembered returns the attempts that failed, and the models, that the plan remembers.

@@ -205,7 +205,7 @@ func (p *pool) outdate(m Model, files bool) {
 	for i := range p.Replicas {
 		if r := &p.Replicas[i]; r.Model == m.Name {
 			if r.Outdated = true; files {
-				r.Weights = m.Weights
+				r.Files, r.Weights = "old files of "+m.Name, m.Weights+gib
 			}
 		}
 	}

@@ -45,6 +45,7 @@ func (a Average) value() (v float64, known bool) {
 // learn adds the present figures to what was learned.
 func (v view) learn() {
 	l, d := &v.memory.Learned, v.Demand
+	v.memory.Gaps.see(v.now, d.Last)
 	lasts := min(v.now.Sub(l.At), time.Minute)
 	first := l.At.IsZero()
 	if l.At = v.now; first || lasts <= 0 {

@@ -44,7 +44,7 @@ func (m *model) current() (n int) {
 
 // renew starts substitutes of outdated replicas: beside them, also on the same devices, and at most one more
 // than the maximum at once. Where there is no room, an outdated replica leaves first, while all others
-// serve.
+// serve, or all that share weights with it on the device, if they are in the way.
 func (w *world) renew(m *model) {
 	for m.Sized && len(m.replicas)+len(m.old) <= m.most() {
 		outdated := m.unpaired(func(r *replica) bool { return !r.evicted && !r.moving })
@@ -65,8 +65,12 @@ func (w *world) renew(m *model) {
 		if m.incomplete() {
 			return
 		}
-		without := func(r *replica) bool { return here(r) && r != old }
-		on, why = w.group(q, without)
+		leave := []*replica{old}
+		without := func(r *replica) bool { return here(r) && !slices.Contains(leave, r) }
+		if on, why = w.group(q, without); on == nil {
+			leave = old.sharing(outdated)
+			on, why = w.group(q, without)
+		}
 		if on == nil {
 			if !m.refused {
 				m.refused = true
@@ -74,11 +78,24 @@ func (w *world) renew(m *model) {
 			}
 			return
 		}
-		old.leave(old.whyOld()+", and there is no room for a substitute beside it", "")
+		for _, r := range leave {
+			r.leave(r.whyOld()+", and there is no room for a substitute beside it", "")
+		}
 		why = fmt.Sprintf("it replaces %s, which leaves first; %s: %s", old.Name, on[0].Name, why)
 		w.start(m, Headroom, on, nil, why)
 		return
 	}
+}
+
+// sharing returns the replicas that share their weights with r on a device, r among them.
+func (r *replica) sharing(all []*replica) (same []*replica) {
+	for _, o := range all {
+		on := func(d *device) bool { return slices.Contains(r.on, d) }
+		if o.files == r.files && slices.ContainsFunc(o.on, on) {
+			same = append(same, o)
+		}
+	}
+	return same
 }
 
 // incomplete reports whether a replica of a model does not serve, or leaves.

@@ -108,17 +108,16 @@ func (d *device) holders(but *model) (all []Holder) {
 		if r.leaves || r.model == but {
 			continue
 		}
-		need, shares := r.need()
+		need := r.need()
 		i := slices.IndexFunc(all, func(h Holder) bool { return h.Model == r.Placed.Model })
 		if i < 0 {
 			i, all = len(all), append(all, Holder{Model: r.Placed.Model})
 		}
 		h := &all[i]
-		if shares && !but.sharesWith(r.model) && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
-			return o.model != nil && o.model.sharesWith(r.model) && !o.leaves && o.Weights == 0 &&
-				(o.model != r.model || slices.Contains(h.Replicas, o.Name))
+		if r.files != but.files && !slices.ContainsFunc(d.replicas, func(o *replica) bool {
+			return o.files == r.files && !o.leaves && (o.model != r.model || slices.Contains(h.Replicas, o.Name))
 		}) {
-			need.Fixed += r.model.Weights
+			need.Fixed += r.weights()
 		}
 		h.Replicas = append(h.Replicas, r.Name)
 		h.Need = hbm.Need{Fixed: h.Need.Fixed + need.Fixed, Min: h.Need.Min + need.Min}
@@ -142,14 +141,15 @@ func (w *world) lastFailure(m *model) (why string) {
 }
 
 // later reports whether there may soon be room for a replica, so that requests wait: others of the model
-// start; a node is away for a moment or leaves; a device is silent, or its backoff ends; or replicas leave
+// start; a node is away for a moment, leaves, or is back; a device is silent, or its backoff ends; or replicas leave
 // after their residence or the wait of the requests.
 func (w *world) later(q request) bool {
 	if w.away || slices.ContainsFunc(q.replicas, func(r *replica) bool { return r.Progress < Up }) {
 		return true
 	}
 	for _, d := range w.devices {
-		if d.Leaving || d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
+		if d.Leaving || slices.Contains(d.Returning, q.Name) ||
+			d.Silent && (d.SilentSince.IsZero() || w.soon(d.SilentSince)) {
 			return true
 		}
 		if w.avoids(q.model, d) && w.soonAgain(q, d) {

@@ -10,7 +10,6 @@ import (
 type slo struct{}
 
 func (slo) want(v view) Want {
-	v.learn()
 	if w, ok := v.fixed(); ok {
 		return w
 	}
@@ -22,6 +21,9 @@ func (slo) want(v view) Want {
 	}
 	if n, why := v.tooFew(); n > v.have {
 		return Want{n, Missed, why}
+	}
+	if w, ok := v.spike(); ok {
+		return w
 	}
 	if why, measured := v.tight(); why != "" {
 		if measured {
@@ -57,10 +59,9 @@ func (v view) tooFew() (n int, why string) {
 			ratio, what = r, fmt.Sprintf("P99 of %s is %s, and the SLO %s", t.name, t.p99, t.most)
 		}
 	}
-	spike := d.Spikes(o)
 	if d.Capacity > 0 && d.Rate >= 0 {
 		rate := d.Rate
-		if spike {
+		if d.Spikes(o) {
 			rate = d.Recent
 		}
 		if by := ceil(rate / d.Capacity); by > v.have {
@@ -68,20 +69,38 @@ func (v view) tooFew() (n int, why string) {
 				d.Capacity)
 		}
 	}
-	if spike && v.now.Sub(v.memory.Changed) >= o.Window {
-		return max(v.up+1, ceil(float64(v.up)*d.rising(o))),
-			fmt.Sprintf("a spike: %.3g requests/s after %.3g", d.Recent, d.Rate)
-	}
 	// The window must not reach back before the last replica served, or the same misses would be counted twice.
 	if certain := v.certain(ratio > 1); !certain || v.have > v.up || v.now.Sub(v.settled) < o.Window {
 		return 0, ""
 	}
 	v.overloaded()
 	guess := ceil(float64(v.up) * min(ratio, 2))
-	if places := v.leastFor(guess); places > v.up {
-		guess = min(guess, places)
+	if places := v.leastFor(guess); places > 0 {
+		guess = min(guess, max(places, v.up+v.up/cautious))
 	}
 	return max(v.up+1, guess), what
+}
+
+// cautious is the number of replicas for each of which one is added at once, if their places should be enough by the
+// prediction. Among the few requests of a window, the P99 can be far over the SLO by chance.
+const cautious = 4
+
+// spike returns the number of replicas for a spike, and whether there is one. Others leave for them only if the present
+// ones may be too few.
+func (v view) spike() (w Want, ok bool) {
+	d, o := v.Demand, v.options
+	rising := d.rising(o)
+	n := max(v.up+1, ceil(float64(v.up)*rising))
+	if !d.Spikes(o) || v.now.Sub(v.memory.Changed) < o.Window || n <= v.have {
+		return w, false
+	}
+	w = Want{n, Missed, fmt.Sprintf("a spike: %.3g requests/s after %.3g", d.Recent, d.Rate)}
+	wait, predicted := v.wait(v.up, rising)
+	places := o.DownAt * float64(d.Places*v.up)
+	if !(predicted && wait > o.Headroom) && float64(d.sequences())*rising < places && d.Utilization*rising < 1 {
+		w.Urgency = Headroom
+	}
+	return w, true
 }
 
 // leastFor returns the least number of replicas up to a limit with which the wait for a place, as predicted for the
@@ -171,10 +190,12 @@ func (d Demand) usual(o Options, average Average) float64 {
 }
 
 // overloaded notes the rate at which the replicas have too little headroom. While the rate rises, that is only
-// a prediction.
+// a prediction, unless a P99 has had too little by itself.
 func (v view) overloaded() {
-	rate := max(v.Demand.Rate, v.Demand.Recent) / float64(v.up)
-	if v.Demand.rising(v.options) > steady {
+	d, o, l := v.Demand, v.options, v.memory.Learned
+	rate := max(d.Rate, d.Recent) / float64(v.up)
+	late := max(excess(d.TTFT, v.SLO.TTFT, l.TTFT), excess(d.TPOT, v.SLO.TPOT, l.TPOT))
+	if d.rising(o) > steady && late <= o.Headroom {
 		return
 	}
 	if rate > 0 && (v.memory.Overload == 0 || rate < v.memory.Overload) {
@@ -195,7 +216,7 @@ func (v view) carried() {
 func (v view) fewer() Want {
 	same := Want{v.have, Headroom, "enough"}
 	switch {
-	case v.idle > 0 && v.needed(v.up) == "":
+	case v.idle > 0 && v.now.Sub(v.memory.Changed) >= 2*v.options.RecentWindow && v.needed(v.up) == "":
 		return Want{v.have - v.idle, Headroom, fmt.Sprintf("%d replicas carry the load", v.up)}
 	case v.have > v.up:
 		same.Why = "some replicas do not serve yet"
@@ -239,8 +260,8 @@ func (v view) needed(replicas int) string {
 		return fmt.Sprintf("requests would wait too long for the places of %.0f replicas", left)
 	case !predicted && d.Places > 0 && float64(d.sequences()) > o.DownAt*float64(d.Places)*left:
 		return fmt.Sprintf("%d sequences are too many for %.0f replicas", d.sequences(), left)
-	case d.Capacity > 0 && rate > o.Headroom*d.Capacity*left:
-		return fmt.Sprintf("%.3g requests/s are too many for %.0f replicas by the profile", rate, left)
+	case d.Capacity > 0 && max(rate, o.Headroom*d.Rate) > o.Headroom*d.Capacity*left:
+		return fmt.Sprintf("%.3g requests/s are too many for %.0f replicas by the profile", max(rate, d.Rate), left)
 	case v.memory.Overload > 0 && max(rate, d.Rate) > overloadMargin*v.memory.Overload*left:
 		return fmt.Sprintf("%.3g requests/s were too many for %.0f replicas before", max(rate, d.Rate), left)
 	case d.KV*more > o.KVFull*o.Headroom:

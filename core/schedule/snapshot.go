@@ -41,12 +41,15 @@ type Device struct {
 	Silent      bool
 	SilentSince time.Time // zero: unknown
 	Leaving     bool      // its node leaves, and may come back: like one that drains
-	Weights     []string  // models whose weights are on the device
-	Unused      int64     // bytes of the weights on the device that no replica uses; they can be evicted
-	Images      []string  // models whose weights are in the host memory of its node
-	DiskImages  []string  // models with an image of the weights on a disk of its node
-	Folders     []string  // models whose files are on its node
-	Utilization float64   // share of its time and roofline in use; negative: unknown
+	// Returning are models whose replicas may come back with the node of the device: it has not listed them. None of
+	// these models starts another one there meanwhile.
+	Returning   []string
+	Weights     []string // models whose weights are on the device
+	Unused      int64    // bytes of the weights on the device that no replica uses; they can be evicted
+	Images      []string // models whose weights are in the host memory of its node
+	DiskImages  []string // models with an image of the weights on a disk of its node
+	Folders     []string // models whose files are on its node
+	Utilization float64  // share of its time and roofline in use, or at most that; negative: unknown
 }
 
 // Priority is the priority of a deployment.
@@ -83,7 +86,7 @@ type Model struct {
 	Replicas int // wanted while an operator holds the model, or by the policy "static"
 	Engine   backend.Kind
 	Revision string   // of its settings and files; when it changes, earlier failures no longer count
-	Files    string   // of its weights; models with the same files share them on a device; empty: its own
+	Files    string   // of its weights; replicas with the same files share them on a device; empty: its own
 	Sized    bool     // Weights and Need are known; else no replica starts, or leaves for less load
 	Group    int      // devices of a replica, which hold equal parts of it; 0 is 1
 	Devices  []string // where replicas may start; empty: on any
@@ -94,8 +97,8 @@ type Model struct {
 	Loads   LoadTimes
 	// IdleAfter is how long a model with Min 0 keeps its replicas without a request; 0: Options.IdleAfter.
 	IdleAfter time.Duration
-	// WakeWait is how long requests for the model may wait for a device that another model uses; they are
-	// gathered meanwhile. Negative: as long as they want.
+	// WakeWait is how long requests for the model may wait for a device that another model uses or is likely to
+	// use again meanwhile; they are gathered. Negative: as long as they want for one in use.
 	WakeWait time.Duration
 	Pinned   bool      // its replicas stay where they are
 	HeldBy   string    // the operator whose command holds the model at Replicas; empty: none
@@ -158,10 +161,12 @@ type Placed struct {
 	Since    time.Time // of the progress
 	After    []string  // replicas whose memory it needs, as assigned
 	Failure  string    // why its start failed, or why it ended; empty: neither
+	Served   bool      // with a failure: it had begun to serve
 	Outdated bool      // it has other files or settings than the deployment wants
 	Streams  int
-	// Weights are the bytes on each device that it does not share with other replicas of its model, since it
-	// has other files. Need is its other memory on each device. Zero: as the model says.
+	// Files are the files that an outdated replica has loaded, and Weights the bytes of its weights on each
+	// device. Need is its other memory on each device. Empty or zero: as the model says.
+	Files   string
 	Weights int64
 	Need    hbm.Need
 }

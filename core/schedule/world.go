@@ -18,9 +18,10 @@ type world struct {
 	memory  Memory
 	unmet   []Unmet
 	names   map[string]bool // of all replicas, and reserved ones
-	lost    []*replica      // without any device that is known
-	away    bool            // a node is away that may be back soon
-	unkept  bool            // for what-if: pinned and held replicas may leave
+	files   map[files]fileID
+	lost    []*replica // without any device that is known
+	away    bool       // a node is away that may be back soon
+	unkept  bool       // for what-if: pinned and held replicas may leave
 	// eventually is set while the plan looks for room that may come later: replicas that must stay for a
 	// while count as ones that may leave.
 	eventually bool
@@ -33,9 +34,20 @@ type device struct {
 	replicas []*replica
 }
 
+// files are the files of a model, divided among the devices of a replica.
+type files struct {
+	name  string
+	group int
+}
+
+// fileID identifies files within a plan. Replicas with the same files share the weights on a device; 0: they are
+// unknown, and not counted.
+type fileID int
+
 // model is a model with its replicas.
 type model struct {
 	Model
+	files    fileID
 	replicas []*replica // that count: they stay, or start
 	old      []*replica // that stay until others serve: evicted, outdated or moving ones
 	want     Want
@@ -49,6 +61,7 @@ type model struct {
 type replica struct {
 	Placed
 	model      *model // nil: it was deleted
+	files      fileID
 	on         []*device
 	evicted    bool     // a device of it drains, or is quarantined
 	moving     bool     // it moves to a better device
@@ -65,7 +78,8 @@ type replica struct {
 
 // newWorld sorts the snapshot, so that its order does not matter.
 func newWorld(s Snapshot) *world {
-	w := &world{at: s.At, options: s.Options.withDefaults(), memory: s.Memory.clone(), names: make(map[string]bool)}
+	w := &world{at: s.At, options: s.Options.withDefaults(), memory: s.Memory.clone(), names: make(map[string]bool),
+		files: make(map[files]fileID)}
 	w.policy = policies[w.options.Policy]
 	for _, a := range s.Away {
 		w.away = w.away || w.soon(a.Since)
@@ -110,6 +124,7 @@ func (w *world) addModels(all []Model) map[string]*model {
 	for _, m := range all {
 		next := &model{Model: m, held: m.HeldBy != "" && (m.HeldTill.IsZero() || w.at.Before(m.HeldTill))}
 		next.Priority = w.rank(next)
+		next.files = w.idOf(files{cmp.Or(m.Files, "of "+m.Name), m.Group})
 		models[m.Name] = next
 		w.models = append(w.models, next)
 	}
@@ -124,6 +139,12 @@ func (w *world) addReplicas(all []Placed, devices map[string]*device, models map
 	for _, p := range all {
 		w.names[p.Name] = true
 		r := &replica{Placed: p, model: models[p.Model]}
+		switch {
+		case p.Outdated && p.Files != "":
+			r.files = w.idOf(files{p.Files, len(p.Devices)})
+		case r.model != nil:
+			r.files = r.model.files
+		}
 		for _, name := range p.Devices {
 			if d := devices[name]; d != nil {
 				r.on = append(r.on, d)
@@ -136,6 +157,14 @@ func (w *world) addReplicas(all []Placed, devices map[string]*device, models map
 		replicas[p.Name] = r
 	}
 	return replicas
+}
+
+// idOf returns the number of files.
+func (w *world) idOf(f files) fileID {
+	if w.files[f] == 0 {
+		w.files[f] = fileID(len(w.files) + 1)
+	}
+	return w.files[f]
 }
 
 // leave makes a replica leave, for a model that needs its place if there is one.
@@ -219,29 +248,38 @@ func (m *model) most() int { return max(m.Max, m.want.Replicas) }
 // bytes returns the memory of a replica on all of its devices.
 func (m *model) bytes() float64 { return float64(m.Group) * float64(m.Weights+m.Need.Fixed+m.Need.Min) }
 
-// need returns the memory of a replica on each of its devices, and whether it uses the weights of its model,
-// which are not counted.
-func (r *replica) need() (need hbm.Need, shares bool) {
-	if need = r.Need; need == (hbm.Need{}) && r.model != nil {
-		need = r.model.Need
+// need returns the memory of a replica on each of its devices, without its weights.
+func (r *replica) need() hbm.Need {
+	if r.Need == (hbm.Need{}) && r.model != nil {
+		return r.model.Need
 	}
-	need.Fixed += r.Weights
-	return need, r.Weights == 0 && r.model != nil
+	return r.Need
+}
+
+// weights returns the bytes of a replica's weights on each of its devices.
+func (r *replica) weights() int64 {
+	switch own := r.model == nil || r.files != r.model.files; {
+	case own && r.Weights > 0:
+		return r.Weights
+	case r.model != nil:
+		return r.model.Weights
+	}
+	return 0
 }
 
 // budget returns the memory of the device with the replicas for which keep holds.
 func (d *device) budget(keep func(*replica) bool) hbm.Budget {
 	b := hbm.NewBudget(d.Memory, d.KVReserve)
 	b.Fixed += d.Other
-	var loaded []*model
+	var loaded []fileID
 	for _, r := range d.replicas {
 		if !keep(r) {
 			continue
 		}
-		need, shares := r.need()
-		if shares && !slices.ContainsFunc(loaded, r.model.sharesWith) {
-			need.Fixed += r.model.Weights
-			loaded = append(loaded, r.model)
+		need := r.need()
+		if r.files != 0 && !slices.Contains(loaded, r.files) {
+			need.Fixed += r.weights()
+			loaded = append(loaded, r.files)
 		}
 		b = b.With(need)
 	}
@@ -259,14 +297,7 @@ func (m *model) needOn(d *device, keep func(*replica) bool) hbm.Need {
 
 // loaded reports whether a replica for which keep holds uses the weights of a model.
 func (d *device) loaded(m *model, keep func(*replica) bool) bool {
-	return slices.ContainsFunc(d.replicas, func(r *replica) bool {
-		return r.model != nil && r.Weights == 0 && r.model.sharesWith(m) && keep(r)
-	})
-}
-
-// sharesWith reports whether replicas of two models share their weights on a device.
-func (m *model) sharesWith(o *model) bool {
-	return m == o || m.Files != "" && m.Files == o.Files && m.Group == o.Group
+	return slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.files == m.files && keep(r) })
 }
 
 // short returns the memory that a replica of a model lacks on a device beside those for which keep holds.

@@ -29,6 +29,9 @@ func (m *Machine) choose(now time.Time) (*replica, Reason) {
 	if r := m.pressed(peers, now); r != nil {
 		return r, Pressed
 	}
+	if r := m.prompted(peers); r != nil {
+		return r, Prompted
+	}
 	return behind(peers), Share
 }
 
@@ -65,10 +68,31 @@ func behind(peers []*replica) *replica {
 // virtual returns the virtual time of a replica in the class of its request, in seconds.
 func (r *replica) virtual() float64 { return r.used[r.request.Class] }
 
+// most returns the virtual time up to which a replica may go before one that is further behind.
+func (m *Machine) most(peers []*replica) float64 {
+	return behind(peers).virtual() + m.cfg.Lead.Seconds()
+}
+
+// prompted returns the replica furthest behind among those that have a prompt to compute and are at most
+// Lead ahead of the last; nil: there is none.
+func (m *Machine) prompted(peers []*replica) *replica {
+	most := m.most(peers)
+	var all []*replica
+	for _, r := range peers {
+		if r.request.Prompt && r.virtual() <= most {
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return behind(all)
+}
+
 // pressed returns the replica with the earliest deadline among those that still meet theirs, but
 // would not if another went first, and that are at most Lead ahead of the last; nil: there is none.
 func (m *Machine) pressed(peers []*replica, now time.Time) (first *replica) {
-	most := behind(peers).virtual() + m.cfg.Lead.Seconds()
+	most := m.most(peers)
 	for i, r := range peers {
 		if r.request.Deadline.IsZero() || r.virtual() > most {
 			continue

@@ -14,7 +14,10 @@
 //  3. in this class to one that would miss its deadline if another went first, the earliest deadline
 //     first. It may be at most Lead further ahead of its fair share than the others, so that a tight
 //     deadline does not pay for more than a share;
-//  4. else to the one furthest behind its fair share.
+//  4. else to one that has a prompt to compute, within the same Lead, the one furthest behind first:
+//     a request then waits for the step in progress only, and the next tokens of the others for one
+//     step more;
+//  5. else to the one furthest behind its fair share.
 //
 // Shares are counted in virtual time, as in start-time fair queueing (Goyal, Vin, Cheng: "Start-time
 // Fair Queueing", SIGCOMM 1996): a replica that used the device for a time d in a class advances
@@ -64,6 +67,8 @@
 //     per weight stays below Lead + 2 L / the smaller weight, if none waits for MaxWait
 //   - punctual: of two replicas of a class and within Lead, the one that would miss its deadline
 //     goes first
+//   - prompts: of two replicas of a class and within Lead that miss no deadline, one with a prompt
+//     goes before one without
 //   - turns: each grant has a number of its own, and only its end or its replica's leaving ends it
 //   - deterministic: the same events give the same effects
 package turns

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	// MaxWait is the wait after which a replica goes first, whatever its class (default 1 s).
 	MaxWait time.Duration
-	// Lead is how far a deadline may put a replica ahead of its fair share (default 200 ms of device
+	// Lead is how far a deadline or a prompt may put a replica ahead of its fair share (default 200 ms of device
 	// time for a weight of 1).
 	Lead time.Duration
 	// OverdueAfter times the estimate, and at least MinOverdue, is how long a turn may last (default

@@ -67,7 +67,7 @@ func (w *world) expect(t *rapid.T) {
 
 func (w *world) request(t *rapid.T) Request {
 	r := Request{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Estimate: milliseconds(t, "estimate", 1, 10),
-		Weight: float64(rapid.IntRange(0, 4).Draw(t, "weight"))}
+		Prompt: rapid.Bool().Draw(t, "prompt"), Weight: float64(rapid.IntRange(0, 4).Draw(t, "weight"))}
 	if rapid.Bool().Draw(t, "with a deadline") {
 		r.Deadline = w.now.Add(milliseconds(t, "deadline", 0, 40))
 	}
@@ -186,7 +186,8 @@ func TestFair(t *testing.T) {
 		var longest time.Duration
 		now, turn, holder := epoch, uint64(0), -1
 		request := func(i int) Request {
-			r := Request{Class: 2, Estimate: milliseconds(t, "estimate", 1, 30), Weight: weights[i]}
+			r := Request{Class: 2, Estimate: milliseconds(t, "estimate", 1, 30), Weight: weights[i],
+				Prompt: i == 0 || rapid.Bool().Draw(t, "prompt")} // one has a prompt all the time
 			if rapid.Bool().Draw(t, "pressed") {
 				r.Deadline = now.Add(milliseconds(t, "deadline", 1, 60))
 			}

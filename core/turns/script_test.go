@@ -86,6 +86,7 @@ func (p *player) duration(word string) time.Duration {
 func (p *player) request(name string) Request {
 	class, _ := strconv.Atoi(p.words["class"])
 	r := Request{Class: Class(class), Estimate: p.duration("step"), Weight: p.weights[name]}
+	_, r.Prompt = p.words["prompt"]
 	if p.words["deadline"] != "" {
 		r.Deadline = epoch.Add(p.duration("deadline"))
 	}

@@ -47,6 +47,7 @@ type Request struct {
 	Class    Class         // highest class of its sequences
 	Deadline time.Time     // when its next token is due by its SLO; zero: none
 	Estimate time.Duration // expected duration of one step
+	Prompt   bool          // its next step may compute a prompt, with which a first token begins
 	Weight   float64       // among the replicas of its class; 0 means 1
 }
 
@@ -55,13 +56,15 @@ type Reason uint8
 
 // Reasons.
 const (
-	Alone   Reason = iota // no other replica waits
-	Waited                // it has waited for MaxWait
-	Higher                // its class is higher than that of the others
-	Pressed               // it would miss its deadline if another went first
-	Share                 // it is furthest behind its fair share
+	Alone    Reason = iota // no other replica waits
+	Waited                 // it has waited for MaxWait
+	Higher                 // its class is higher than that of the others
+	Pressed                // it would miss its deadline if another went first
+	Prompted               // it has a prompt to compute
+	Share                  // it is furthest behind its fair share
 )
 
 func (r Reason) String() string {
-	return [...]string{"no other replica waits", "waited too long", "highest class", "deadline", "fair share"}[r]
+	return [...]string{"no other replica waits", "waited too long", "highest class", "deadline", "prompt",
+		"fair share"}[r]
 }

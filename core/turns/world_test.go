@@ -108,6 +108,7 @@ func (w *world) judge(e Grant, p *peer) {
 			w.Fatalf("recalled: the turn of %s is open while %s waits", e.Replica, name)
 		} else {
 			w.punctual(e, p, name, o)
+			w.prompts(e, p, name, o)
 		}
 	}
 }
@@ -124,6 +125,15 @@ func (w *world) punctual(e Grant, p *peer, name string, o *peer) {
 	if misses && ahead <= w.cfg.Lead.Seconds() &&
 		(e.Why != Pressed || p.request.Deadline.After(o.request.Deadline)) {
 		w.Fatalf("punctual: %s goes first (%s), and %s misses its deadline", e.Replica, e.Why, name)
+	}
+}
+
+// prompts checks that o, which has a prompt, could let p go first, which has none.
+func (w *world) prompts(e Grant, p *peer, name string, o *peer) {
+	ahead := w.m.get(name).virtual() - w.least(o.request.Class)
+	if p.request.Class == o.request.Class && o.request.Prompt && !p.request.Prompt && ahead <= w.cfg.Lead.Seconds() &&
+		e.Why != Waited && e.Why != Pressed {
+		w.Fatalf("prompts: %s goes first (%s), and %s has a prompt", e.Replica, e.Why, name)
 	}
 }
 

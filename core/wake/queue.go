@@ -118,6 +118,14 @@ func (q *Queue) Waiting(model string) (ids []string) {
 	return ids
 }
 
+// Len returns the number of requests that wait for a model.
+func (q *Queue) Len(model string) int {
+	if m := q.models[model]; m != nil {
+		return len(m.waiting)
+	}
+	return 0
+}
+
 // inOrder returns the requests that wait for a model: the highest class first, then by arrival.
 func (q *Queue) inOrder(name string) []*waiter {
 	m := q.models[name]

@@ -79,22 +79,6 @@ func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	return i, nil
 }
 
-// Holds returns where this node has the weights of a revision, apart from devices: the host cache, an image
-// on disk, or the folder, unless that is known to have other files; empty: nowhere.
-func (s *Store) Holds(path, revision string) string {
-	on := s.device.Info()
-	if s.images.Find(revision, on) != nil {
-		return FromHostCache
-	}
-	if s.disk.Has(revision, on) {
-		return string(loadsource.DiskImage)
-	}
-	if !s.folderHas(path, revision) {
-		return ""
-	}
-	return string(loadsource.Folder)
-}
-
 // Elsewhere returns a source of a revision that is neither the folder nor the device of the store itself; empty:
 // there is none. It asks other nodes if this one has none.
 func (s *Store) Elsewhere(revision string) string {

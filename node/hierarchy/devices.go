@@ -41,7 +41,7 @@ func (d Devices) Props(b *Base) *actor.Props {
 		}
 		props := gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
-			HostCache: d.HostCache.pid(b), Peaks: d.GPUs.Peaks(name),
+			HostCache: d.HostCache.pid(b), Planner: b.pid(query.Planner), Peaks: d.GPUs.Peaks(name),
 			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
 			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },

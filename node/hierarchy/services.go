@@ -109,13 +109,13 @@ func (p Planner) Props(b *Base) *actor.Props {
 		Node: b.Node, Router: b.pid(query.Router), Members: p.Members, Stored: p.Cache.All, Pause: p.Pause,
 		Leader:      func() (string, uint64) { return p.Leases.Holder(planner.Role) },
 		Acquire:     func(ctx context.Context) error { _, err := p.Leases.Acquire(ctx, planner.Role); return err },
+		Planner:     func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) },
 		GPU:         func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
 		HostCache:   func(m *messages.Member) *actor.PID { return pidAt(m, query.HostCache) },
 		Deployments: func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Assign:      p.Assign, Publish: p.Publish, OnPlan: p.OnPlan, Options: p.Options,
 		Log: b.Log, Costs: p.Costs,
-		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters,
-			Planner: func(m *messages.Member) *actor.PID { return pidAt(m, query.Planner) }},
+		Adapters: planner.Adapters{Uses: p.AdapterUses, Registered: p.Adapters},
 	})
 }
 

@@ -85,8 +85,11 @@ func writeChanges(b *strings.Builder, p *messages.PlanReport) {
 	}
 	for _, w := range p.GetWrites() {
 		why := "no replica waits for others to leave any longer"
-		if w.GetFrom() != w.GetTo() {
+		switch {
+		case w.GetFrom() != w.GetTo():
 			why = fmt.Sprintf("from %d to %d replicas", w.GetFrom(), w.GetTo())
+		case w.GetTo() == 0:
+			why = "it needs no replica"
 		}
 		if !written[w.GetModel()] {
 			t = append(t, []string{"= " + w.GetModel(), "stored", "", why})

@@ -44,6 +44,9 @@ func (b *build) assume(format string, args ...any) {
 func (c Cluster) config(o Options) (*build, workload.Source, error) {
 	rates := make(map[string]float64)
 	for _, m := range c.Models {
+		if err := checkDemand(m); err != nil {
+			return nil, nil, err
+		}
 		rates[m.GetSpec().GetName()] = m.GetDemand().GetArrivalsPerSecond()
 	}
 	c.Models = slices.Clone(c.Models)
@@ -84,6 +87,28 @@ func (c Cluster) config(o Options) (*build, workload.Source, error) {
 	b.assume("requests arrive at random at the given mean rate, with the lengths of the last minute; their prompts " +
 		"share nothing")
 	return b, workload.Merge(sources...), nil
+}
+
+// checkDemand returns an error about the first figure of a deployment's demand that cannot be.
+func checkDemand(m *messages.DeploymentStatus) error {
+	d := m.GetDemand()
+	prompt, output := d.GetPromptTokens(), d.GetOutputTokens()
+	for _, f := range []struct {
+		name string
+		is   float64
+	}{
+		{"arrivals_per_second", d.GetArrivalsPerSecond()},
+		{"prompt_tokens.mean", prompt.GetMean()}, {"prompt_tokens.p50", prompt.GetP50()},
+		{"prompt_tokens.p90", prompt.GetP90()}, {"prompt_tokens.p99", prompt.GetP99()},
+		{"output_tokens.mean", output.GetMean()}, {"output_tokens.p50", output.GetP50()},
+		{"output_tokens.p90", output.GetP90()}, {"output_tokens.p99", output.GetP99()},
+	} {
+		if !(f.is >= 0 && f.is <= mostDemand) {
+			return fmt.Errorf("the demand of %s has %s %v, which cannot be; repeat the command in a minute",
+				m.GetSpec().GetName(), f.name, f.is)
+		}
+	}
+	return nil
 }
 
 // addDevices adds the devices that take replicas.
@@ -181,6 +206,9 @@ func (b *build) addCosts(d *simulate.Deployment, s *messages.DeploymentSpec, siz
 	}
 	return nil
 }
+
+// mostDemand is the largest figure of a demand that can be.
+const mostDemand = 1e9
 
 // Lengths of prompts and outputs of a model that has had no requests.
 const (

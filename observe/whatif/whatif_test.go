@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,24 @@ func TestErrors(t *testing.T) {
 		test.change(&c, &o)
 		if _, err := Run(c, o); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// TestImpossibleDemand checks that a demand that cannot be is refused with the name of the figure.
+func TestImpossibleDemand(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), -1, 1e300} {
+		for name, set := range map[string]func(*messages.Demand){
+			"arrivals_per_second": func(d *messages.Demand) { d.ArrivalsPerSecond = x },
+			"prompt_tokens.p99":   func(d *messages.Demand) { d.PromptTokens.P99 = x },
+			"output_tokens.mean":  func(d *messages.Demand) { d.OutputTokens.Mean = x },
+		} {
+			c, profiles := live(t, 1)
+			set(c.Models[0].Demand)
+			_, err := Run(c, Options{For: time.Minute, Profiles: profiles})
+			if err == nil || !strings.Contains(err.Error(), "the demand of chat has "+name) {
+				t.Errorf("%s %v: %v", name, x, err)
+			}
 		}
 	}
 }

@@ -70,7 +70,7 @@ func parse(path string, source []byte, facts FactsOf, set []simulate.Setting, wo
 			return nil, err
 		}
 	}
-	if err := f.checkTimes(reflect.ValueOf(f), ""); err != nil {
+	if err := f.checkValues(reflect.ValueOf(f), ""); err != nil {
 		return nil, err
 	}
 	s := &Scenario{file: f, facts: facts}

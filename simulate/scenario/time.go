@@ -2,12 +2,14 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Time is a duration such as 90s. One that cannot be read is refused by checkTimes, with its line.
+// Time is a duration such as 90s. One that cannot be read is refused by checkValues, with its line.
 type Time struct {
 	time.Duration
 	invalid string
@@ -23,16 +25,29 @@ func (t *Time) UnmarshalYAML(text []byte) error {
 	return nil
 }
 
-// checkTimes returns an error about the first Time below a value that could not be read.
-func (f *File) checkTimes(v reflect.Value, path string) error {
+// checkValues returns an error about the first Time below a value that could not be read, or the first number that
+// is infinite or none.
+func (f *File) checkValues(v reflect.Value, path string) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return f.checkTimes(v.Elem(), path)
+			return f.checkValues(v.Elem(), path)
+		}
+	case reflect.Float64:
+		if x := v.Float(); math.IsNaN(x) || math.IsInf(x, 0) {
+			return f.wrong(path, "is %v; write a finite number", x)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := f.checkTimes(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			if err := f.checkValues(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			if err := f.checkValues(v.MapIndex(key), path+"."+key.String()); err != nil {
 				return err
 			}
 		}
@@ -49,7 +64,7 @@ func (f *File) checkTimes(v reflect.Value, path string) error {
 				continue
 			}
 			key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			if err := f.checkTimes(v.Field(i), strings.TrimPrefix(path+"."+key, ".")); err != nil {
+			if err := f.checkValues(v.Field(i), strings.TrimPrefix(path+"."+key, ".")); err != nil {
 				return err
 			}
 		}

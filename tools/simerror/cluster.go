@@ -21,6 +21,7 @@ import (
 	"troupe/messages"
 	"troupe/observe/record"
 	"troupe/recording"
+	"troupe/tools/profiles"
 	"troupe/workload"
 )
 
@@ -105,7 +106,7 @@ func (c *cluster) startNode(dir, name, binary string, args []string) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(binary, args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), oneCPU)
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), profiles.OneCPU)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C stops this program, which stops the nodes
 	if err := cmd.Start(); err != nil {
 		return err

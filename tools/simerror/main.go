@@ -23,6 +23,7 @@ import (
 	"troupe/core/cost"
 	"troupe/core/route"
 	"troupe/recording"
+	"troupe/tools/profiles"
 	"troupe/workload"
 )
 
@@ -68,7 +69,7 @@ func run() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	m := measurement{options: o, dir: dir, began: time.Now(), load: loadAverage()}
+	m := measurement{options: o, dir: dir, began: time.Now(), load: profiles.LoadAverage()}
 	if err := m.measure(ctx); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ const blockTokens = 16
 func (m *measurement) measure(ctx context.Context) error {
 	binary := filepath.Join(m.dir, "troupe")
 	say("building")
-	if err := command(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
+	if err := profiles.Run(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
 		return err
 	}
 	if m.chosen[steps] {

@@ -7,11 +7,10 @@ import (
 	"strings"
 
 	"troupe/core/cost"
-	"troupe/engine/llama"
-	"troupe/internal/costfile"
 	"troupe/messages"
 	"troupe/recording"
 	"troupe/simulate/recorded"
+	"troupe/tools/profiles"
 	"troupe/workload"
 )
 
@@ -75,18 +74,7 @@ func (m *measurement) simulated(ctx context.Context, binary, dir string) (s sect
 
 // predicted returns the costs of the simulated devices of a recording.
 func predicted(r *recording.Recording) (p cost.Profile, err error) {
-	of, err := costfile.Read(simulatedKind)
-	if err != nil {
-		return p, err
-	}
-	c, err := llama.ReadConfig(llama.Loader{}.Roots, shape)
-	if err != nil {
-		return p, err
-	}
-	p, err = of.Device.Predict(cost.Model{Name: filepath.Base(shape), Layers: c.Layers, Hidden: c.Hidden,
-		Intermediate: c.Intermediate, Vocab: c.Vocab, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		Tied: c.TiedEmbeddings, ContextTokens: c.ContextTokens, WeightBits: 16, KVElementBytes: 2}, 1, cost.Peak)
-	if err != nil {
+	if p, err = profiles.Predict(simulatedKind, shape); err != nil {
 		return p, err
 	}
 	for _, n := range r.Snapshot.Nodes {

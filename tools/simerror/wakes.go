@@ -18,6 +18,7 @@ import (
 	"troupe/simulate"
 	"troupe/simulate/recorded"
 	"troupe/testkit/models"
+	"troupe/tools/profiles"
 	"troupe/workload"
 )
 
@@ -146,7 +147,7 @@ func calibrateAll(ctx context.Context, binary, dir, device string, length time.D
 	for _, folder := range folders {
 		args = append(args, "--model", folder)
 	}
-	if err := command(ctx, binary, args...); err != nil {
+	if err := profiles.Run(ctx, binary, args...); err != nil {
 		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))

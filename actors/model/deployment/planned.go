@@ -34,7 +34,7 @@ func assignmentStatus(p core.ReplicaProgress) *messages.AssignmentStatus {
 	s := &messages.AssignmentStatus{
 		Replica: p.Replica, Node: p.Node, Gpus: p.GPUs, Progress: progresses[p.Progress],
 		Since: timestamppb.New(p.Since), Failure: p.Failure, Outdated: p.Outdated,
-		Quarantined: p.Quarantined,
+		Quarantined: p.Quarantined, RevisionDigest: p.Files, Served: p.Served,
 	}
 	if !p.At.IsZero() {
 		s.At = timestamppb.New(p.At)

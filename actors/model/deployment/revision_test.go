@@ -125,6 +125,11 @@ func TestDeployOutdatesReplicasWithOtherFiles(t *testing.T) {
 						d.GetAssigned()[1].GetOutdated() != outdated {
 						t.Errorf("%v", d)
 					}
+					for _, a := range s.lastStatus().GetAssigned()[:2] {
+						if a.GetRevisionDigest() != "one" {
+							t.Errorf("%v", a)
+						}
+					}
 				}
 				expect(true)
 				x.change(func(d *messages.DeploymentSpec) {

@@ -1,37 +1,56 @@
-package router_test
+package router
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
-	"testing/synctest"
+
+	"pgregory.net/rapid"
 
 	"troupe/messages"
-	"troupe/testkit"
 )
 
-// TestDeploymentCacheSurvivesCrash checks that the cache can be read while a crashed router
-// recovers, and that the router then drops the deployments that were deleted in the meantime.
-func TestDeploymentCacheSurvivesCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
-		n := w.start("n1", crash.Middleware)
-		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "other"}, Revision: 8})
-		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "short"}, Revision: 9})
-		w.store.Send(n.PID, &messages.RemoveDeployment{Name: "short"})
-		synctest.Wait()
-		if n.cache.Find("m").GetRevision() != 7 || n.cache.Find("other").GetRevision() != 8 ||
-			n.cache.Find("short") != nil {
-			t.Errorf("stored: %v, %v, %v", n.cache.Find("m"), n.cache.Find("other"), n.cache.Find("short"))
+// TestDeploymentCache checks that the cache has what was put and not removed since, and that what readers have got
+// does not change.
+func TestDeploymentCache(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var cache DeploymentCache
+		want := make(map[string]*messages.ApplyDeployment)
+		check := func() []*messages.ApplyDeployment {
+			all := cache.All()
+			var names []string
+			for _, d := range all {
+				names = append(names, d.GetSpec().GetName())
+				if want[d.GetSpec().GetName()] != d {
+					t.Fatalf("it has %v", d)
+				}
+			}
+			if !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
+				t.Fatalf("it has %v, want %v", names, want)
+			}
+			return all
 		}
-		w.client.Send(n.PID, &messages.GetClusterView{})
-		synctest.Wait()
-		if crash.Crashed() != 1 || n.cache.Find("m") == nil {
-			t.Error("no crash, or the cache is empty after it")
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			before := check()
+			kept := slices.Clone(before)
+			for range rapid.IntRange(0, 2*maxChanged).Draw(t, "changes") {
+				name := fmt.Sprintf("m%d", rapid.IntRange(0, 2*maxChanged).Draw(t, "name"))
+				if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
+					cache.remove(name)
+					delete(want, name)
+				} else {
+					want[name] = &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: name}}
+					cache.put(want[name])
+				}
+				if cache.Find(name) != want[name] {
+					t.Fatalf("%s is %v, want %v", name, cache.Find(name), want[name])
+				}
+			}
+			if !slices.Equal(before, kept) {
+				t.Fatal("what a reader has got changed")
+			}
 		}
-		w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
-		synctest.Wait()
-		if n.cache.Find("m") == nil || n.cache.Find("other") != nil {
-			t.Errorf("after the crash: %v, %v", n.cache.Find("m"), n.cache.Find("other"))
-		}
+		check()
 	})
 }

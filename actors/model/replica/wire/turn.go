@@ -18,7 +18,7 @@ type Turns struct {
 // Request converts a request for a turn.
 func (t Turns) Request(r turns.Request) *messages.RequestTurn {
 	msg := &messages.RequestTurn{Replica: t.Replica, Started: t.Started, Class: messages.PriorityClass(r.Class),
-		Estimate: durationpb.New(r.Estimate), Weight: r.Weight}
+		Estimate: durationpb.New(r.Estimate), Prompt: r.Prompt, Weight: r.Weight}
 	if !r.Deadline.IsZero() {
 		msg.Deadline = timestamppb.New(r.Deadline)
 	}
