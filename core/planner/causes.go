@@ -42,10 +42,10 @@ type seen struct {
 }
 
 type seenModel struct {
-	revision               uint64
-	sized, reports         bool
-	waits, spikes, deleted bool
-	reported               []string // replicas
+	revision       uint64
+	sized, reports bool
+	waits, spikes  bool
+	reported       []string // replicas
 }
 
 // stored notes a revision that this planner has stored.
@@ -59,7 +59,7 @@ func (s *seen) stored(model string, revision uint64) {
 // seenOf returns what a plan sees of a deployment.
 func (m *Machine) seenOf(d *Deployment) seenModel {
 	return seenModel{
-		revision: d.Revision, deleted: d.Revision == 0, sized: d.Model.Sized, reports: d.Leader != "",
+		revision: d.Revision, sized: d.Model.Sized, reports: d.Leader != "",
 		waits: d.Model.Demand.Pending > 0 && len(d.Assigned) == 0, spikes: d.Model.Demand.Spikes(m.options),
 	}
 }
@@ -176,10 +176,10 @@ func (m *Machine) fallsAsleep(d *Deployment, now time.Time) bool {
 
 // cause returns why a deployment needs a plan; empty: it does not.
 func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) string {
-	before, known := m.seen.models[d.Model.Name]
+	before := m.seen.models[d.Model.Name]
 	now := m.seenOf(d)
 	switch {
-	case now.revision != before.revision, now.deleted && !known:
+	case now.revision != before.revision:
 		return fmt.Sprintf("it has changed (revision %d)", now.revision)
 	case now.sized && !before.sized:
 		return "its memory is known"

@@ -253,7 +253,13 @@ func (p *player) answer(how string) {
 			seen := *d
 			seen.Assigned, seen.Reports = slices.Clone(d.Assigned), slices.Clone(d.Reports)
 			seen.Active = d.Model.Demand.Pending > 0
+			if how == "behind" {
+				seen.Revision--
+			}
 			o.Deployments = append(o.Deployments, seen)
+		}
+		if how == "failed" {
+			o = nil
 		}
 		p.perform(p.m.Viewed(e.Round, o, p.at()))
 	case Survey:

@@ -97,16 +97,16 @@ func (c *checks) assigned(client, model string, before, after *messages.Deployme
 	switch {
 	case p.restored || after == nil:
 		return
-	case client == operatorName:
-		wrong("only a planner changes them")
-		return
 	case a == nil:
 		wrong("they are gone")
 		return
 	}
 	term := a.GetTerm()
-	if other := p.planners[term]; term == 0 || other != "" && other != client {
-		wrong("term %d is that of %q", term, other)
+	switch other := p.planners[term]; {
+	case term == 0:
+		wrong("without a term")
+	case other != "" && other != client:
+		wrong("term %d is that of %s", term, other)
 	}
 	p.planners[term] = client
 	if earlier := before.GetAssignments().GetTerm(); term < earlier {
@@ -210,8 +210,22 @@ func (c *checks) countTurns() {
 // load, which is one step of the demand.
 const maxReversals = 1
 
-// checkTurns checks that no number of replicas goes to and fro once the load has ended.
-func (c *checks) checkTurns() {
+// turnsWithin is the virtual time after the end of the load in which numbers of replicas are watched. It is
+// longer than a model must be over-provisioned before it loses a replica.
+const turnsWithin = 2 * time.Minute
+
+// checkTurns checks that no number of replicas goes to and fro once the load has ended. If the planner chooses
+// the numbers, it watches them for a while, and checks then that the cluster is at rest again.
+func (c *cluster) checkTurns() {
+	if c.Elastic && c.world.livelock == nil {
+		c.world.Run(turnsWithin, never)
+		c.checkRest()
+	}
+	c.checks.turned()
+}
+
+// turned finds the numbers of replicas that have changed their direction too often.
+func (c *checks) turned() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []string

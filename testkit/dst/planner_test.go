@@ -49,6 +49,18 @@ func TestTwoPlanners(t *testing.T) {
 	reaches(t, "planner: observing viewed (a later term has planned)", o)
 }
 
+// TestRestartAfterScaleDown restarts the replicas of a model long after some were withdrawn. None of those loads its
+// model again.
+func TestRestartAfterScaleDown(t *testing.T) {
+	o := dst.Options{Calls: 40, Load: 24 * time.Second, Faults: []dst.Fault{
+		{Kind: dst.Scale, Node: "n0", Model: "m", Count: 3},
+		{At: 3 * time.Second, Kind: dst.Scale, Node: "n0", Model: "m", Count: 1}}}
+	for _, node := range nodeNames {
+		o.Faults = append(o.Faults, dst.Fault{At: 22 * time.Second, Kind: dst.Restart, Node: node, Model: "m"})
+	}
+	scenario(t, o, 1, 2)
+}
+
 // TestOldPlans brings back older plans: a bucket loses its last revisions, or an operator restores a deployment
 // with the replicas that it had earlier.
 func TestOldPlans(t *testing.T) {

@@ -188,9 +188,9 @@ func Run(o Options) Result {
 	}
 	c.check()
 	c.checkRest()
+	c.checkTurns()
 	c.checkLivelock()
 	c.checkElastic()
-	c.checks.checkTurns()
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
