@@ -24,7 +24,8 @@ const AllModels = "(all)"
 // summed are the figures of all models that are the sum of those of each. The others are left out, but for
 // the SLO attainment: it is the share of all requests.
 var summed = []string{"requests", "refused", "goodput", "preemptions", "steps", "loads", "load_seconds", "starts",
-	"start_seconds", "switches", "switch_seconds", "wakes", "wake_seconds", "interrupted", "unfinished"}
+	"start_seconds", "switches", "switch_seconds", "wakes", "wake_seconds", "interrupted", "unfinished", "migrations",
+	"migrations_failed", "migration_bytes", "migration_blocks", "migration_blocks_reused"}
 
 // Rows returns what to show for each model of an alternative, and with several models for all of them.
 func (a Alternative) Rows() []string {
@@ -90,7 +91,12 @@ func shown(all []Alternative) (known []figure) {
 	for _, a := range all {
 		runs = append(runs, a.Runs...)
 	}
-	columns := append(columnsOf(runs), allFigures()[len(figures):]...)
+	columns := columnsOf(runs)
+	for _, f := range allFigures()[len(figures):] {
+		if !f.life || f.happened(runs) {
+			columns = append(columns, f)
+		}
+	}
 	for _, f := range columns {
 		if slices.ContainsFunc(all, func(a Alternative) bool {
 			return slices.ContainsFunc(a.Rows(), func(row string) bool {
@@ -141,8 +147,11 @@ func Letter(i int) string {
 
 // heading returns the title of a column of a table with all figures.
 func (f figure) heading() string {
-	if strings.HasPrefix(f.key, "adapter_") {
+	switch {
+	case strings.HasPrefix(f.key, "adapter_"):
 		return "ADAPTER " + f.title
+	case strings.HasPrefix(f.key, "migration"):
+		return "MIGRATION " + f.title
 	}
 	return f.title
 }

@@ -94,10 +94,12 @@ func TestDrain(t *testing.T) {
 	contains(t, record, `"event":"start","replica":"m-1","device":"b/gpu-0"`, `"event":"stop","replica":"m-0"`)
 }
 
-// TestPreempt checks that the sequences of a replica that is preempted may go on until the deadline and are then
-// computed elsewhere, that its name comes back with the next command, and that the last replica stays.
+// TestPreempt checks that the sequences of a replica that is preempted may go on until the deadline, if they cannot
+// migrate by then, and are then computed elsewhere, that its name comes back with the next command, and that the last
+// replica stays.
 func TestPreempt(t *testing.T) {
 	cfg := onTwoNodes(deploy("m", 2))
+	cfg.Deployments[0].MaxSequences = 1
 	cfg.Commands = []Command{{At: 30 * time.Second, Kind: Preempt, Name: "m-0", Deadline: 2 * time.Second},
 		{At: time.Minute, Kind: Preempt, Name: "m-1"}, {At: time.Minute, Kind: Preempt, Name: "m-7"},
 		{At: 2 * time.Minute, Kind: Activate, Name: "m"}}

@@ -24,10 +24,11 @@ func (p *pipe) share() float64 {
 
 // copying is a copy of bytes over some pipes, as fast as the slowest of its shares.
 type copying struct {
-	pipes []*pipe
-	left  float64 // bytes
-	rate  float64
-	done  func(ok bool)
+	pipes  []*pipe
+	left   float64 // bytes
+	rate   float64
+	stalls time.Duration // how long it may have no bytes
+	done   func(ok bool)
 }
 
 // copies has the copies in progress. One event of the queue is the end of the first of them.
@@ -45,7 +46,7 @@ func (c *copies) begin(bytes int64, done func(ok bool), pipes ...*pipe) *copying
 		return nil
 	}
 	c.progress()
-	one := &copying{pipes: pipes, left: float64(bytes), done: done}
+	one := &copying{pipes: pipes, left: float64(bytes), stalls: stallTimeout, done: done}
 	for _, p := range pipes {
 		p.users++
 	}

@@ -48,7 +48,11 @@ func (n *node) cutOff() {
 		n.gone = true
 		s.tellMembers()
 		for _, r := range n.replicas() {
+			r.losePeer(func(other *node) bool { return other != n })
 			r.dropAll()
+		}
+		for _, r := range s.others(n) {
+			r.losePeer(func(other *node) bool { return other == n })
 		}
 	})
 }
@@ -57,6 +61,16 @@ func (n *node) cutOff() {
 func (n *node) replicas() (all []*replica) {
 	for _, d := range n.devices {
 		all = append(all, d.replicas...)
+	}
+	return all
+}
+
+// others returns the replicas of the other nodes, by device.
+func (s *simulation) others(than *node) (all []*replica) {
+	for _, n := range s.nodeOrder {
+		if n != than {
+			all = append(all, n.replicas()...)
+		}
 	}
 	return all
 }

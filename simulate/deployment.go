@@ -104,7 +104,7 @@ func (m *model) perform(effects []deployment.Effect) {
 		case deployment.SetLevel:
 			m.tell(e.Replica, func(r *replica, now time.Time) { r.setLevel(e.Standby, now) })
 		case deployment.MigrateSequences:
-			m.post(deployment.Migrated{Replica: e.Replica, Request: e.Request})
+			m.tell(e.Replica, func(r *replica, _ time.Time) { r.migration.migrate(e) })
 		case deployment.StopReplica:
 			s.post(func() { m.stop(e) })
 		case deployment.Announce:

@@ -16,6 +16,7 @@
 //	core/lora                 which adapters are on a device
 //	core/offload, core/tier   which KV blocks are copied to the tiers of a node, and which ones these keep
 //	core/restore              which KV blocks are restored instead of being computed
+//	core/migrate              how a running sequence moves to another replica
 //	core/session, core/wake   which requests wait for a replica, and where a sequence goes on that lost its own
 //	core/quarantine           when a device that failed is used again
 //	core/preempt              which replicas may be preempted, and how one leaves
@@ -42,6 +43,13 @@
 // When such a copy ends is known when it begins. The link of a device and the disk of a node are in both models, so
 // weights on the one hand, and adapters and KV blocks on the other, do not delay each other. They share the host
 // cache.
+//
+// # Migrations
+//
+// The sequences of a replica that leaves, or goes to standby, migrate to the replica that its deployment chooses
+// (migration.go). Their KV blocks are copied as streams, like weights: over the links of both devices, and the networks
+// of both nodes. Those of a replica with several devices pass over the link of its first one. Blocks have arrived when
+// the copy has ended. A session learns at once that its sequence has moved.
 //
 // # Lives of replicas
 //
@@ -73,7 +81,7 @@
 //	         network is cut. A node whose network is cut is lost to the others, and goes on. Its sessions,
 //	         the router and the deployments notice the silence as above; after 1.2 s its replicas drop the
 //	         sequences, and the node joins again as another member. A load that gets no bytes from another
-//	         node for 10 s uses another source.
+//	         node for 10 s uses another source, and a migration fails after 15 s.
 //
 // A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
 // computed again, but for the blocks that another replica or a tier has.
@@ -99,8 +107,8 @@
 //
 // Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
 // lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
-// single replicas are not simulated, nor are migration and KV blocks of other nodes. A replica that drains finishes its
-// sequences, or they are computed again elsewhere. Weights are right, so there are no canaries. The pages for adapters
-// do not change, and a step takes no longer because of its adapters. Replicas send announcements on a timer of their
-// own only if an earlier one had no room for all changes; the actors send one every 300 ms.
+// single replicas are not simulated, nor are KV blocks of other nodes, apart from those of sequences that migrate.
+// Weights are right, so there are no canaries. The pages for adapters do not change, and a step takes no longer because
+// of its adapters. Replicas send announcements on a timer of their own only if an earlier one had no room for all
+// changes; the actors send one every 300 ms.
 package simulate

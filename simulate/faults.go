@@ -202,6 +202,7 @@ func (d *device) lose() {
 	s := d.sim
 	var silent []router.Actor
 	for _, r := range d.replicas {
+		s.after(nodeGoneAfter, func() { r.losePeer(func(*node) bool { return true }) })
 		r.halt()
 		waiting := r.assigned()
 		r.end()

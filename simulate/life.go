@@ -53,6 +53,7 @@ func (r *replica) newMachine() {
 		Revision: m.digest(), Standby: r.spec.Standby, Weight: turns.Weight(turns.Class(m.Class)),
 		Watch: r.sim.watchOf(r.name), MaxAdapters: m.Adapters.max(),
 	})
+	r.newMigration()
 }
 
 // restart starts the next incarnation of the replica after a crash. The weights stay on the device, and the KV
@@ -71,8 +72,9 @@ func (r *replica) restart() {
 	r.perform(r.machine.Start(s.key.at), s.key.at)
 }
 
-// closeParts ends the adapters of the replica, and its exchange of blocks with tiers.
+// closeParts ends the adapters of the replica, its migrations, and its exchange of blocks with tiers.
 func (r *replica) closeParts() {
+	r.migration.close()
 	if r.pool != nil {
 		r.pool.close()
 	}
@@ -170,7 +172,7 @@ func (r *replica) publish() {
 // reportKV reports on the KV memory, as the actor does each second.
 func (r *replica) reportKV(now time.Time) {
 	r.touch()
-	r.perform(r.machine.Fired(core.KVTimer, 0, now), now)
+	r.fired(core.KVTimer, now)
 }
 
 func (d *device) shrunk(r *replica, e core.KVShrunk) {
@@ -216,6 +218,7 @@ func (r *replica) stop() {
 	r.perform(r.machine.Stop(), r.sim.key.at)
 	r.end()
 	delete(r.sim.byName, r.name)
+	r.losePeer(r.device.node.reaches)
 	r.device.leaveTurns(r)
 	r.sim.performRouter(r.sim.router.Lost(router.Actor(r.address()), r.sim.key.at))
 }

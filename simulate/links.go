@@ -74,6 +74,14 @@ func (s *simulation) connected(a, b *node) bool {
 	return !a.lost && !b.lost && (between == nil || between.cuts == 0)
 }
 
+// reaches reports whether what a process on a node sends is received on another one, or on the same.
+func (n *node) reaches(other *node) bool {
+	if n == other {
+		return n.runs()
+	}
+	return n.sim.connected(n, other)
+}
+
 // network returns what a copy from one node to another uses.
 func (s *simulation) network(from, to *node) []*pipe {
 	over := []*pipe{from.network, to.network}
@@ -142,14 +150,16 @@ func (l faultyLink) end(slow float64) {
 // abortStalled ends the copies over a network that is cut, unless it is mended in time.
 func (s *simulation) abortStalled(p *pipe) {
 	cut := p.cut
-	s.after(stallTimeout, func() {
-		if p.cuts == 0 || p.cut != cut {
-			return
-		}
-		for _, one := range slices.Clone(s.copies.all) {
-			if slices.Contains(one.pipes, p) {
-				s.copies.abort(one)
+	for _, stalls := range []time.Duration{stallTimeout, silentAfter} {
+		s.after(stalls, func() {
+			if p.cuts == 0 || p.cut != cut {
+				return
 			}
-		}
-	})
+			for _, one := range slices.Clone(s.copies.all) {
+				if one.stalls == stalls && slices.Contains(one.pipes, p) {
+					s.copies.abort(one)
+				}
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"time"
 
+	"troupe/core/migrate"
 	"troupe/core/restore"
 )
 
@@ -36,4 +37,24 @@ func (w *recorder) adapter(r *replica, event, key string) {
 		w.text("adapter", key)
 		w.end()
 	}
+}
+
+// migrate records how the migration of a sequence ended.
+func (w *recorder) migrate(at time.Time, r *replica, e migrate.End) {
+	if !w.begin(at, "migrate") {
+		return
+	}
+	w.text("replica", r.name)
+	w.text("request", e.ID)
+	w.text("target", e.Target)
+	if e.Report.Moved {
+		w.number("blocks", e.Report.Blocks)
+		w.number("reused", e.Report.Reused)
+		w.text("pause", e.Report.Pause.String())
+	} else {
+		w.text("stays", e.Report.Detail)
+	}
+	w.number("bytes", int(e.Report.Bytes))
+	w.text("took", e.Report.Elapsed.String())
+	w.end()
 }

@@ -53,8 +53,9 @@ type replica struct {
 	sampled    []uint32
 	pool       *adapterPool // nil: it takes no adapters
 	tiering    *tiering     // nil: its node has no tiers
-	aborted    *abort       // of the step in flight; nil: it is not
-	severed    []string     // sequences that it had when the network of its node was cut
+	migration  *migration
+	aborted    *abort   // of the step in flight; nil: it is not
+	severed    []string // sequences that it had when the network of its node was cut
 	changed    bool
 	group      group
 	use        usage
@@ -98,27 +99,36 @@ func (r *replica) fire(timer kind, now time.Time) {
 	switch timer {
 	case retryTimer:
 		r.retryAt = time.Time{}
-		r.perform(r.machine.Fired(core.RetryTimer, 0, now), now)
+		r.fired(core.RetryTimer, now)
 	case watchTimer:
 		r.watchAt = time.Time{}
-		r.perform(r.machine.Fired(core.WatchTimer, 0, now), now)
+		r.fired(core.WatchTimer, now)
 	case reportTimer:
 		r.reportAt = time.Time{}
-		r.perform(r.machine.Fired(core.ReportTimer, 0, now), now)
+		r.fired(core.ReportTimer, now)
 	case announceTimer:
 		r.announceAt = time.Time{}
-		r.perform(r.machine.Fired(core.AnnounceTimer, 0, now), now)
+		r.fired(core.AnnounceTimer, now)
 	}
 }
 
+func (r *replica) fired(timer core.Timer, now time.Time) {
+	r.perform(r.machine.Fired(timer, r.migration.postponed(), now), now)
+}
+
 // submit submits a sequence, with the output that its session has.
-func (r *replica) submit(id string, q *request, waited time.Duration, now time.Time) {
+func (r *replica) submit(q *request, waited time.Duration, now time.Time) {
 	r.touch()
-	r.perform(r.machine.Submit(&core.Submission{Request: batch.Request{
-		ID: id, Class: r.model.Class, Arrived: now, Waited: waited, Root: r.model.rootOf(q.adapter), Prompt: q.tokens,
-		Output: slices.Repeat([]uint32{q.token()}, q.emitted), MaxOutput: q.output, Client: q.client,
-		Adapter: keyOf(q.adapter),
-	}, Adapter: adapterOf(q.adapter)}, now), now)
+	output := slices.Repeat([]uint32{q.token()}, q.emitted)
+	r.perform(r.machine.Submit(&core.Submission{Request: r.request(q, output, waited, now),
+		Adapter: adapterOf(q.adapter)}, now), now)
+}
+
+// request returns the request of the scheduler for a sequence with some output.
+func (r *replica) request(q *request, output []uint32, waited time.Duration, now time.Time) batch.Request {
+	return batch.Request{ID: q.id, Class: r.model.Class, Arrived: now, Waited: waited,
+		Root: r.model.rootOf(q.adapter), Prompt: q.tokens, Output: output, MaxOutput: q.output, Client: q.client,
+		Adapter: keyOf(q.adapter)}
 }
 
 // perform carries out the machine's effects, in order.
@@ -126,7 +136,10 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 	r.change()
 	for _, effect := range effects {
 		switch e := effect.(type) {
-		case core.StepEnded, core.Advance:
+		case core.StepEnded:
+			r.migration.between()
+			r.advance(now)
+		case core.Advance:
 			r.advance(now)
 		case core.RunStep:
 			r.runStep(e, now)
@@ -155,8 +168,10 @@ func (r *replica) perform(effects []core.Effect, now time.Time) {
 			}
 		case core.Preempted:
 			r.sim.record.preempt(now, r, e)
+			r.migration.performReplica(effect)
 		default:
 			r.performTiers(effect)
+			r.migration.performReplica(effect)
 			r.performAdapters(effect)
 			r.performLife(effect, now)
 		}
@@ -177,7 +192,7 @@ func (r *replica) setTimer(e core.SetTimer, now time.Time) {
 		r.watchAt = now.Add(e.After)
 	case core.AdapterTimer:
 		r.sim.after(e.After, r.alive(func(now time.Time) []core.Effect {
-			return r.machine.Fired(core.AdapterTimer, 0, now)
+			return r.machine.Fired(core.AdapterTimer, r.migration.postponed(), now)
 		}))
 	}
 }
@@ -187,7 +202,7 @@ func (r *replica) advance(now time.Time) {
 	if r.ended {
 		return
 	}
-	r.perform(r.machine.Advance(0, now), now)
+	r.perform(r.machine.Advance(r.migration.postponed(), now), now)
 	if !r.machine.MayPlan() {
 		return
 	}

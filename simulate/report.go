@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -18,7 +19,7 @@ type figure struct {
 	title, key string
 	of         func(ModelResult) *float64
 	text       func(float64) string
-	life       bool // of the lives of replicas: not in the table if it is 0 for all models
+	life       bool // of what may not happen in a run: not in tables if it is 0 for all models
 }
 
 var figures = []figure{
@@ -106,18 +107,22 @@ func PrintTable(to io.Writer, all []Result) error {
 // columnsOf returns the figures of the table.
 func columnsOf(all []Result) (columns []figure) {
 	for i, f := range figures {
-		shown := f.title == "TIME" && len(columns) > 0 && columns[len(columns)-1].key == figures[i-1].key
-		for _, r := range all {
-			for _, m := range r.Models {
-				v := f.of(m)
-				shown = shown || !f.life || f.title != "TIME" && v != nil && *v > 0
-			}
-		}
-		if shown {
+		beside := f.title == "TIME" && len(columns) > 0 && columns[len(columns)-1].key == figures[i-1].key
+		if beside || !f.life || f.title != "TIME" && f.happened(all) {
 			columns = append(columns, f)
 		}
 	}
 	return columns
+}
+
+// happened reports whether a figure is more than 0 for a model.
+func (f figure) happened(all []Result) bool {
+	return slices.ContainsFunc(all, func(r Result) bool {
+		return slices.ContainsFunc(r.Models, func(m ModelResult) bool {
+			v := f.of(m)
+			return v != nil && *v > 0
+		})
+	})
 }
 
 // over formats the figure of a model over all results.

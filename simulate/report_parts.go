@@ -7,14 +7,15 @@ import (
 	"text/tabwriter"
 )
 
-// part is a further table, of the models that have any of its figures.
+// part is a further table, of the models that have what it is about.
 type part struct {
 	title   string
+	has     func(ModelResult) bool
 	figures []figure
 }
 
 var parts = []part{
-	{"ADAPTERS", []figure{
+	{"ADAPTERS", func(m ModelResult) bool { return m.AdapterLoads != nil }, []figure{
 		{"HITS", "adapter_hits", func(m ModelResult) *float64 { return m.AdapterHits }, percent, false},
 		numbered("LOADS", "adapter_loads", func(m ModelResult) *uint64 { return m.AdapterLoads }),
 		numbered("FROM DISK", "adapter_reads", func(m ModelResult) *uint64 { return m.AdapterReads }),
@@ -25,13 +26,27 @@ var parts = []part{
 			false},
 		{"P99", "adapter_wait_p99_seconds", func(m ModelResult) *float64 { return m.AdapterWaitP99 }, seconds, false},
 	}},
-	{"KV TIERS", []figure{
+	{"KV TIERS", func(m ModelResult) bool { return m.Offloaded != nil }, []figure{
 		numbered("OFFLOADED", "offloaded_tokens", func(m ModelResult) *uint64 { return m.Offloaded }),
 		numbered("FROM DRAM", "restored_dram_tokens", func(m ModelResult) *uint64 { return m.RestoredDRAM }),
 		numbered("FROM NVME", "restored_nvme_tokens", func(m ModelResult) *uint64 { return m.RestoredNVMe }),
 		{"RESTORED", "restored", func(m ModelResult) *float64 { return m.Restored }, percent, false},
 		numbered("RESTORES", "restores", func(m ModelResult) *uint64 { return m.Restores }),
 		numbered("AVOIDED", "restores_avoided", func(m ModelResult) *uint64 { return m.Avoided }),
+	}},
+	{"MIGRATIONS", func(m ModelResult) bool { return m.MigrationUse.any() }, []figure{
+		{"COUNT", "migrations", func(m ModelResult) *float64 { return count(m.Migrations) }, whole, true},
+		{"FAILED", "migrations_failed", func(m ModelResult) *float64 { return count(m.MigrationsFailed) }, whole, true},
+		{"BYTES", "migration_bytes", func(m ModelResult) *float64 { return count(int(m.MigrationBytes)) }, whole, true},
+		{"BLOCKS", "migration_blocks", func(m ModelResult) *float64 { return count(m.MigrationBlocks) }, whole, true},
+		{"REUSED", "migration_blocks_reused", func(m ModelResult) *float64 { return count(m.MigrationReused) }, whole,
+			true},
+		{"TIME P50", "migration_p50_seconds", func(m ModelResult) *float64 { return m.MigrationP50 }, seconds, true},
+		{"TIME P99", "migration_p99_seconds", func(m ModelResult) *float64 { return m.MigrationP99 }, seconds, true},
+		{"PAUSE P50", "migration_pause_p50_seconds", func(m ModelResult) *float64 { return m.MigrationPauseP50 },
+			seconds, true},
+		{"PAUSE P99", "migration_pause_p99_seconds", func(m ModelResult) *float64 { return m.MigrationPauseP99 },
+			seconds, true},
 	}},
 }
 
@@ -54,12 +69,16 @@ func allFigures() []figure {
 	return all
 }
 
-// print prints the table, unless no model has any of its figures.
+// print prints the table, unless no model has what it is about.
 func (p part) print(to io.Writer, all []Result) error {
-	has := func(m ModelResult) bool {
-		return slices.ContainsFunc(p.figures, func(f figure) bool { return f.of(m) != nil })
+	has := func(model int) bool {
+		return slices.ContainsFunc(all, func(r Result) bool { return p.has(r.Models[model]) })
 	}
-	if !slices.ContainsFunc(all[0].Models, has) {
+	shown := false
+	for i := range all[0].Models {
+		shown = shown || has(i)
+	}
+	if !shown {
 		return nil
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -68,7 +87,7 @@ func (p part) print(to io.Writer, all []Result) error {
 		fmt.Fprint(w, "\t", f.title)
 	}
 	for i, m := range all[0].Models {
-		if !has(m) {
+		if !has(i) {
 			continue
 		}
 		fmt.Fprint(w, "\n", m.Model)

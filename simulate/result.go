@@ -42,6 +42,7 @@ type ModelResult struct {
 	Steps         uint64   `json:"steps"`        // of its replicas
 	AdapterUse
 	TierUse
+	MigrationUse
 	SLOTTFT float64 `json:"slo_ttft_seconds"` // 0: none
 	SLOTPOT float64 `json:"slo_tpot_seconds"` // 0: none
 
@@ -108,6 +109,7 @@ func (m *model) result(end time.Time) ModelResult {
 	}
 	out.KVHits = share(int(t.cached), int(t.computed+t.cached))
 	out.AdapterUse, out.TierUse = m.adapterUse(t.adapters), m.tierUse(t.tiers, t.computed+t.cached)
+	out.MigrationUse = m.migrations.use()
 	m.addLife(&out)
 	return out
 }

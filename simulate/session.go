@@ -60,7 +60,7 @@ func (q *request) route(e session.AskRoute) {
 func (q *request) submit(e session.Submit) {
 	s := q.model.sim
 	if q.replica = s.byAddress(e.To); q.replica != nil && !q.stranded() {
-		q.replica.submit(q.id, q, e.Waited, s.key.at)
+		q.replica.submit(q, e.Waited, s.key.at)
 	}
 }
 

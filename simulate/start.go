@@ -49,6 +49,7 @@ type model struct {
 	promptTokens, outputTokens       int
 	ttft, tpot                       []time.Duration
 	adapterWaits                     []time.Duration
+	migrations                       migrations
 	life
 	totals
 }

@@ -42,8 +42,8 @@ func (r *replica) planRun() {
 		return
 	}
 	n, end, work := min(r.machine.SteadySteps(), maxRun), r.stepEnd, r.work
-	if r.tiering != nil {
-		n = 0 // after each step, blocks may be offloaded
+	if r.tiering != nil || r.migration.busy() {
+		n = 0 // after each step, blocks may be offloaded, or a sequence migrates
 	}
 	r.ends = append(r.endsBuf[:0], end)
 	for range n {
