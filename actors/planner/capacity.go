@@ -1,16 +1,10 @@
 package planner
 
 import (
-	"math"
-
 	"troupe/core/cost"
 	core "troupe/core/planner"
 	"troupe/messages"
 )
-
-// leastFinished is the number of requests of the last minute from which the lengths of prompts and outputs are
-// known.
-const leastFinished = 20
 
 // kindsOf returns the kind of each device that answered.
 func kindsOf(devices []core.Device) map[string]string {
@@ -45,39 +39,21 @@ func capacityOf(d *messages.DeploymentStatus, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
 ) float64 {
 	seen, slo := d.GetDemand(), SLOOf(d.GetSpec())
-	if seen.GetPromptTokens().GetCount() < leastFinished || seen.GetOutputTokens().GetCount() < leastFinished {
-		return 0
-	}
-	least, cached := math.Inf(1), cachedShare(d.GetReplicas())
+	q := cost.Requests{Prompt: lengthsOf(seen.GetPromptTokens()), Output: lengthsOf(seen.GetOutputTokens()),
+		TTFT: slo.TTFT, TPOT: slo.TPOT}
+	var serving []cost.Replica
 	for _, r := range d.GetReplicas() {
+		q.Computed, q.Cached = q.Computed+r.GetTokensIn(), q.Cached+r.GetTokensCached()
 		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {
 			continue
 		}
 		steps, known := costs(kinds[deviceName(r.GetNode(), r.GetGpu())], d.GetSpec(), int64(d.GetNeed().GetWeights()))
-		if !known {
-			return 0
-		}
-		least = min(least, steps.Capacity(cost.Load{
-			Prompt: seen.GetPromptTokens().GetMean(), LongPrompt: seen.GetPromptTokens().GetP99(),
-			Cached: cached, Output: seen.GetOutputTokens().GetMean(), TTFT: slo.TTFT, TPOT: slo.TPOT,
-			Places: int(r.GetMaxSequences()), StepTokens: int(r.GetStepTokens()),
-			KVTokens: float64(r.GetKvBlocks()) * float64(r.GetBlockTokens()),
-		}))
+		serving = append(serving, cost.Replica{Steps: steps, Known: known, Places: int(r.GetMaxSequences()),
+			StepTokens: int(r.GetStepTokens()), KVTokens: float64(r.GetKvBlocks()) * float64(r.GetBlockTokens())})
 	}
-	if math.IsInf(least, 1) {
-		return 0
-	}
-	return least
+	return cost.LeastCapacity(q, serving)
 }
 
-// cachedShare returns the share of prompt tokens that replicas found in their KV cache since they started.
-func cachedShare(replicas []*messages.ReplicaStatus) float64 {
-	computed, cached := 0.0, 0.0
-	for _, r := range replicas {
-		computed, cached = computed+float64(r.GetTokensIn()), cached+float64(r.GetTokensCached())
-	}
-	if cached == 0 {
-		return 0
-	}
-	return cached / (computed + cached)
+func lengthsOf(q *messages.Quantiles) cost.Lengths {
+	return cost.Lengths{Count: q.GetCount(), Mean: q.GetMean(), P99: q.GetP99()}
 }

@@ -77,3 +77,36 @@ func TestCapacityIsMonotone(t *testing.T) {
 		}
 	})
 }
+
+// TestLeastCapacity checks that the slowest replica counts, with the share of prompts that all have found, and that
+// nothing is known without lengths, replicas or the costs of one.
+func TestLeastCapacity(t *testing.T) {
+	fast := Replica{Steps: chat, Known: true, Places: 64, StepTokens: 2048}
+	slow, unknown := fast, fast
+	slow.Places, unknown.Known = 16, false
+	seen := Requests{Prompt: Lengths{20, 500, 900}, Output: Lengths{20, 200, 400}, Computed: 300, Cached: 100}
+	few := seen
+	few.Output.Count--
+	want := func(r Replica) float64 {
+		return r.Steps.Capacity(Load{Prompt: 500, LongPrompt: 900, Output: 200, Cached: 0.25, Places: r.Places,
+			StepTokens: r.StepTokens})
+	}
+	for name, test := range map[string]struct {
+		seen     Requests
+		replicas []Replica
+		want     float64
+	}{
+		"one":           {seen, []Replica{fast}, want(fast)},
+		"the slowest":   {seen, []Replica{fast, slow, fast}, want(slow)},
+		"unknown costs": {seen, []Replica{fast, unknown}, 0},
+		"few requests":  {few, []Replica{fast}, 0},
+		"no replicas":   {seen, nil, 0},
+	} {
+		if got := LeastCapacity(test.seen, test.replicas); got != test.want {
+			t.Errorf("%s: %v requests/s, want %v", name, got, test.want)
+		}
+	}
+	if want(slow) >= want(fast) || want(slow) <= 0 {
+		t.Errorf("capacities %v and %v", want(fast), want(slow))
+	}
+}
