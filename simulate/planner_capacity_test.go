@@ -31,7 +31,7 @@ func TestCapacity(t *testing.T) {
 		}
 		cfg := Config{Duration: 10 * time.Minute, Devices: devices(3), Deployments: []Deployment{d}}
 		_, record := simulate(t, cfg, all)
-		if got := strings.Contains(record, "within the SLO by its profile"); got != known {
+		if got := strings.Contains(record, "within the SLO, by its profile"); got != known {
 			t.Errorf("by the profile: %v, want %v\n%s", got, known, lives(record))
 		}
 	}

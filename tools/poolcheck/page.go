@@ -104,11 +104,14 @@ The simulator had the requests at the same times, the costs that `+"`troupe cali
 software devices and those of the cost model for the others, and the loss of the same node for the same time. It has
 neither messages nor the other load of the machine, and its planner survives the loss.
 
-| model | priority | replicas | requests | in SLO, real | simulated | TTFT P50, real | simulated | TTFT P99, real | simulated | TPOT P50, real | simulated | starts, real | simulated |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `, p.began.UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, p.average, device,
 		p.length, seed, p.live.killed.Round(time.Second), p.live.leader, p.live.away.Round(100*time.Millisecond), exact,
 		len(p.live.played), retried, pause.Round(time.Millisecond), p.live.replanned.Round(100*time.Millisecond))
+	header := "| model | priority | replicas | requests |"
+	for _, name := range []string{"in SLO", "TTFT P50", "TTFT P99", "TPOT P50", "starts"} {
+		header += " " + name + ", real | simulated |"
+	}
+	b.WriteString(header + "\n" + strings.Repeat("| --- ", strings.Count(header, "|")-1) + "|\n")
 	for _, m := range p.models {
 		p.row(&b, m)
 	}
@@ -145,8 +148,8 @@ func (p *page) row(b *strings.Builder, m *model) {
 			said = percent(*s.SLOAttainment)
 		}
 	}
-	fmt.Fprintf(b, "| %s%s | %s | %s | %d | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d |\n", m.name, kindOf, m.priority,
-		bounds, f.requests, met, said, ms(cluster.Quantile(f.ttft, 0.5)), seconds(s.TTFTP50),
+	fmt.Fprintf(b, "| %s%s | %s | %s | %d | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d |\n", m.name, kindOf,
+		m.priority, bounds, f.requests, met, said, ms(cluster.Quantile(f.ttft, 0.5)), seconds(s.TTFTP50),
 		ms(cluster.Quantile(f.ttft, 0.99)), seconds(s.TTFTP99), ms(cluster.Quantile(f.tpot, 0.5)), seconds(s.TPOTP50),
 		f.starts, starts(p.simulated.decisions, m))
 }
@@ -169,7 +172,7 @@ func list(b *strings.Builder, all []decision) {
 		if d.withdrawn {
 			what = "withdrawn"
 		}
-		fmt.Fprintf(b, "| %.1f s | %s | %s | %s |\n", d.at.Seconds(), d.replica, what, strings.ReplaceAll(d.why, "|", "/"))
+		fmt.Fprintf(b, "| %.1f s | %s | %s | %s |\n", d.at.Seconds(), d.replica, what, d.why)
 	}
 	b.WriteString("\n")
 }

@@ -190,7 +190,8 @@ func (m *model) ask(of []question, length time.Duration, seed uint64) (all []ask
 
 // simulated returns the request for the simulator. The same question has the same prefix.
 func (a asked) simulated() workload.Request {
-	r := workload.Request{At: a.at, Model: a.model.name, Prompt: a.tokens, Output: a.MaxTokens, PrefixBlock: blockTokens}
+	r := workload.Request{At: a.at, Model: a.model.name, Prompt: a.tokens, Output: a.MaxTokens,
+		PrefixBlock: blockTokens}
 	for block := range a.tokens / blockTokens {
 		r.Prefix = append(r.Prefix, uint64(a.model.number)<<48|uint64(a.number)<<32|uint64(block))
 	}

@@ -30,7 +30,9 @@ func Run(ctx context.Context, name string, args ...string) error {
 }
 
 // Calibrate measures the costs of a model on a device with the given troupe binary, and keeps the profile in dir.
-func Calibrate(ctx context.Context, binary, model, device, dir string, length time.Duration) (p cost.Profile, err error) {
+func Calibrate(ctx context.Context, binary, model, device, dir string, length time.Duration) (
+	p cost.Profile, err error,
+) {
 	err = Run(ctx, binary, "calibrate", "--model", model, "--devices", device, "--time", length.String(),
 		"--out", dir)
 	if err != nil {
