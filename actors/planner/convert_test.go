@@ -164,6 +164,39 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestUnknownRevision checks that weights of an unknown revision are not taken for those of deployments whose revision
+// is not known yet.
+func TestUnknownRevision(t *testing.T) {
+	known := revisionsOf([]*messages.ApplyDeployment{
+		{Spec: &messages.DeploymentSpec{Name: "m", RevisionDigest: "r"}},
+		{Spec: &messages.DeploymentSpec{Name: "new"}}})
+	gpus := []*messages.GpuStatus{{Uuid: "u0", MemoryBytes: 100,
+		Weights: []*messages.GpuWeights{{Model: "old", Bytes: 7}, {Model: "n", RevisionDigest: "r", Bytes: 5}}}}
+	d := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0"}}, gpus, nil, known)[0]
+	if !reflect.DeepEqual(d.Weights, []string{"m", "n", "old"}) {
+		t.Errorf("%q", d.Weights)
+	}
+}
+
+// TestSLO checks that a deployment has the SLO of its priority only if it has none of its own, also if that has only
+// one time.
+func TestSLO(t *testing.T) {
+	standard := schedule.DefaultSLO(schedule.Standard)
+	for _, c := range []struct {
+		slo  *messages.Slo
+		want schedule.SLO
+	}{
+		{nil, standard},
+		{&messages.Slo{}, standard},
+		{&messages.Slo{Ttft: durationpb.New(time.Second)}, schedule.SLO{TTFT: time.Second}},
+		{&messages.Slo{Tpot: durationpb.New(time.Second)}, schedule.SLO{TPOT: time.Second}},
+	} {
+		if got := SLOOf(&messages.DeploymentSpec{Slo: c.slo}); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.slo, got, c.want)
+		}
+	}
+}
+
 // TestOutcomes checks what the errors of the store mean: whether a write may still be applied.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {

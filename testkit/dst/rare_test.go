@@ -52,7 +52,7 @@ func TestDeadlineInQueue(t *testing.T) {
 }
 
 // TestRestartsWithoutToken restarts all replicas again and again before they have computed a token. Their
-// requests fail, instead of waiting for ever.
+// requests fail, instead of waiting without end.
 func TestRestartsWithoutToken(t *testing.T) {
 	o := dst.Options{Calls: 40, Load: 3 * time.Second}
 	for _, node := range nodeNames {
