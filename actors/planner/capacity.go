@@ -8,8 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// leastFinished is the number of requests of the last minute from which the lengths of prompts and outputs are
-// known.
+// leastFinished is the least number of finished requests in the last minute by which the lengths of prompts and
+// outputs count as known.
 const leastFinished = 20
 
 // kindsOf returns the kind of each device that answered.
@@ -24,7 +24,7 @@ func kindsOf(devices []core.Device) map[string]string {
 }
 
 // capacitiesOf returns the requests per second that a replica of each deployment serves within the SLO, for the
-// present lengths of prompts and outputs. Deployments of which a figure is unknown are not in it.
+// present lengths of prompts and outputs. It leaves out deployments with an unknown figure.
 func capacitiesOf(view *messages.ClusterView, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
 ) map[string]float64 {

@@ -8,7 +8,7 @@ import (
 	"troupe/core/units"
 )
 
-// fetchAgain is the time after which a replica that still lacks the same adapters learns of them again.
+// fetchAgain is the time after which a replica that still lacks the same adapters is told again.
 const fetchAgain = time.Minute
 
 // fetched are the adapters that a replica was last asked to fetch ahead.
@@ -41,7 +41,7 @@ func (d *Deployment) fetches() []schedule.Fetch {
 	return schedule.Prefetch(d.Adapters, d.Pools)
 }
 
-// fetch tells the replicas.
+// fetch tells the replicas which adapters to fetch.
 func (m *Machine) fetch(now time.Time) {
 	for _, f := range m.round.fetches {
 		m.fetched[f.Replica] = fetched{keysOf(f.Fetch), now}
