@@ -8,7 +8,7 @@ import (
 	"troupe/core/units"
 )
 
-// fetchAgain is the time after which a replica that still lacks the same adapters is told again.
+// fetchAgain is the time after which a replica that still lacks the same adapters learns of them again.
 const fetchAgain = time.Minute
 
 // fetched are the adapters that a replica was last asked to fetch ahead.
