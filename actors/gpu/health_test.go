@@ -191,7 +191,7 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 			t.Errorf("%q", w.published())
 		}
 		if told := testkit.Got[*messages.DeviceChanged](p); len(told) != 2 || told[0].GetGpu() != "gpu-0" {
-			t.Errorf("the planner was told of %v", told)
+			t.Errorf("the planner learned of %v", told)
 		}
 	})
 }

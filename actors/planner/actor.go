@@ -43,7 +43,7 @@ type Config struct {
 	Publish func(kind, subject, detail string) // it must not block
 	OnPlan  func(r *core.Record)               // called after each plan; nil: nothing
 	Options schedule.Options
-	// Adapters are fetched ahead by replicas; without them, replicas load them with the first request.
+	// Adapters are those that replicas fetch ahead. If it is empty, replicas load adapters with their first request.
 	Adapters Adapters
 	// Costs returns the costs of a deployment's steps on a kind of device, if they are known; weights are its
 	// bytes. It may block. nil: they are unknown.
@@ -153,13 +153,14 @@ func (p *planner) soon() time.Duration {
 	return min(max(soonInterval, restFactor*p.viewTook), tickInterval)
 }
 
-// tickAt makes the next tick come at a time, instead of when it was to come.
+// tickAt moves the next tick to a time.
 func (p *planner) tickAt(ctx actor.Context, at time.Time) {
 	p.ticks++
 	p.next = at
 	supervise.After(ctx, at.Sub(supervise.Now(ctx)), &tick{p.incarnation, p.ticks})
 }
 
+// onClusterChanged lets the machine look at the cluster soon, if this node leads.
 func (p *planner) onClusterChanged(ctx actor.Context) {
 	if leader, _ := p.Leader(); leader == p.Node {
 		p.machine.Changed(supervise.Now(ctx))
@@ -187,7 +188,7 @@ func (p *planner) sendTo(ctx actor.Context, node string, msg any) {
 	}
 }
 
-// tickSoon makes the next tick come soon, but not sooner than p.soon after the last one.
+// tickSoon moves the next tick forward, to p.soon after the last one.
 func (p *planner) tickSoon(ctx actor.Context) {
 	now := supervise.Now(ctx)
 	if at := p.last.Add(p.soon()); at.Before(p.next) {
@@ -202,7 +203,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// at returns the present time, and what holds now.
+// at returns the present time, leadership and pause.
 func (p *planner) at(ctx actor.Context) core.At {
 	at := core.At{Time: supervise.Now(ctx), Paused: p.Pause().GetPaused()}
 	if leader, term := p.Leader(); leader == p.Node {

@@ -122,7 +122,7 @@ func takesAdapters(r *messages.ReplicaStatus) bool {
 		(b == nil || slices.Contains(b.GetCapabilities(), backend.Adapters.String()))
 }
 
-// poolOf returns the memory of a replica for adapters, with those that are there or on their way.
+// poolOf returns the adapter pool of a replica, with the adapters that are there or being loaded.
 func poolOf(r *messages.ReplicaStatus) schedule.AdapterPool {
 	p := schedule.AdapterPool{Replica: r.GetName(), Pages: int(r.GetAdapterCounts().GetPages())}
 	for _, h := range r.GetAdapters() {
@@ -153,8 +153,7 @@ func (p *planner) prefetch(ctx actor.Context, e core.Prefetch) {
 	ctx.Send(actor.NewPID(to.GetAddress(), to.GetId()), msg)
 }
 
-// usesOf returns the popularity that an adapter would have in a pool, which forgets requests sooner than the
-// planner does.
+// usesOf converts the popularity of an adapter to that in a pool, where requests count for a shorter time.
 func usesOf(a schedule.Ahead) float64 {
 	return a.Uses * float64(lora.HalfLife) / float64(schedule.UseHalfLife)
 }

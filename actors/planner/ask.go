@@ -33,7 +33,7 @@ func (p *planner) onGetPlan(ctx actor.Context, msg *messages.GetPlan) {
 		ctx.Respond(p.notLeading())
 	case r == nil && msg.GetNumber() == 0:
 		ctx.Respond(&messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND,
-			Detail: fmt.Sprintf("node %s leads since a moment and has made no plan yet; repeat the request", p.Node)})
+			Detail: fmt.Sprintf("node %s has just begun to lead and has made no plan yet; repeat the request", p.Node)})
 	case r == nil:
 		ctx.Respond(&messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND, Detail: fmt.Sprintf(
 			"plan %d is not kept; planner.history lists those of the last %d that changed something", msg.GetNumber(),
@@ -117,7 +117,7 @@ func (p *planner) notLeading() *messages.Refused {
 	leader, _ := p.Leader()
 	detail := fmt.Sprintf("node %s does not lead the planner; no node does now, so repeat the request", p.Node)
 	if leader != "" && leader != p.Node {
-		detail = fmt.Sprintf("node %s does not lead the planner; ask node %s", p.Node, leader)
+		detail = fmt.Sprintf("node %s does not lead the planner; send the request to node %s", p.Node, leader)
 	}
 	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: detail}
 }

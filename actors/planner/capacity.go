@@ -18,7 +18,7 @@ func kindsOf(devices []core.Device) map[string]string {
 }
 
 // capacitiesOf returns the requests per second that a replica of each deployment serves within the SLO, for the
-// present lengths of prompts and outputs. Deployments of which a figure is unknown are not in it.
+// present lengths of prompts and outputs. It leaves out deployments with an unknown figure.
 func capacitiesOf(view *messages.ClusterView, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
 ) map[string]float64 {

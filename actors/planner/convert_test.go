@@ -73,7 +73,8 @@ func TestImpossibleDemand(t *testing.T) {
 			t.Errorf("%v: %+v, %v", x, d, f)
 		}
 		uses := make(map[string]map[string]schedule.Adapter)
-		addUses(uses, []*messages.AdapterDemand{{Model: "m", Adapter: "a", Uses: x}, {Model: "m", Adapter: "a", Uses: 2}})
+		addUses(uses, []*messages.AdapterDemand{{Model: "m", Adapter: "a", Uses: x},
+			{Model: "m", Adapter: "a", Uses: 2}})
 		if n := uses["m"]["a"].Uses; n != 2 {
 			t.Errorf("%v: %v uses", x, n)
 		}

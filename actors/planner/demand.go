@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// demandOf converts the demand of a deployment, and reports whether there are requests now. What is not known
-// is negative, and not zero.
+// demandOf converts the demand of a deployment, and reports whether there are requests now. Unknown figures are
+// negative, and not zero.
 func demandOf(status *messages.DeploymentStatus, now time.Time) (d schedule.Demand, active bool) {
 	d = schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1,
 		Pending: int(status.GetWakes())}
@@ -45,7 +45,7 @@ func demandOf(status *messages.DeploymentStatus, now time.Time) (d schedule.Dema
 	return d, d.Running+d.Waiting+d.Pending > 0 || d.Recent > 0
 }
 
-// mostSeconds is the longest time that can be: a year.
+// mostSeconds is the longest possible time: a year.
 const mostSeconds = 365 * 24 * 3600
 
 // p99 returns the P99 of a time, or a negative one if it is not known or impossible.

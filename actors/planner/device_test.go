@@ -29,7 +29,7 @@ func TestPlansSoonAfterDevice(t *testing.T) {
 		s.sys.Root.Send(s.pid, &messages.DeviceChanged{Node: "c", Gpu: "gpu-0"}) // it has been passed on once
 		s.after(time.Second)
 		if told := testkit.Got[*messages.DeviceChanged](s.other); len(told) != 1 || told[0].GetGpu() != "gpu-1" {
-			t.Errorf("the planner that leads was told of %v", told)
+			t.Errorf("the planner that leads learned of %v", told)
 		}
 	})
 }

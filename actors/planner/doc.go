@@ -21,11 +21,11 @@
 //
 // Sharing of devices and parking are decisions of core/schedule.
 //
-// A stale leader does no harm: its write fails after the new leader's write, and it learns of the new term
-// with the next event. A pause is stored, so that it outlives the leader; deployments still converge to what
-// is assigned.
+// A stale leader does no harm: its write fails once the new leader has written, and it learns of the new term
+// with the next event. A pause is stored, so that it outlives the leader. Deployments still converge to their
+// assignments meanwhile.
 //
-// State: the memory of earlier plans (backoffs, learned limits), the last plans, who was refused, and which
-// adapters are popular. It is lost in a crash and with a change of the leader. The next plan starts from what
-// runs, so that only a decision may come later, or an attempt be repeated.
+// State: the memory of earlier plans (backoffs, learned limits), the last plans, refusals, the replicas that were lost
+// with a node, and the popularity of adapters. A crash or a change of the leader loses it. The next plan starts from
+// what runs, so that at worst a decision comes later, a failed start is repeated, or a name is used again.
 package planner

@@ -21,10 +21,10 @@ const (
 	storeTimeout   = 2 * time.Second
 )
 
-// ErrConflict is the error of Config.Assign if the deployment has another revision.
+// ErrConflict is returned by Config.Assign if the deployment has another revision.
 var ErrConflict = errors.New("the deployment has changed")
 
-// Assigned are the replicas of a deployment, to be stored.
+// Assigned is a change of a deployment's replicas that is to be stored.
 type Assigned struct {
 	Name     string
 	Revision uint64 // that was planned
@@ -84,7 +84,7 @@ func (p *planner) onAcquired(ctx actor.Context, msg *acquired) {
 	p.perform(ctx, p.machine.Acquired(p.at(ctx)))
 }
 
-// view asks the router.
+// view requests the view of the router.
 func (p *planner) view(ctx actor.Context, e core.Observe) {
 	incarnation, root, router := p.incarnation, ctx.ActorSystem().Root, p.Router
 	kinds, costs, began := p.kinds, p.Costs, supervise.Now(ctx)
@@ -125,7 +125,7 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 	p.perform(ctx, p.machine.Viewed(msg.round, o, p.at(ctx)))
 }
 
-// makePlan makes the plan.
+// makePlan starts a job that makes the plan.
 func (p *planner) makePlan(ctx actor.Context, e core.MakePlan) {
 	incarnation := p.incarnation
 	supervise.Job(ctx, p.lifetime,
@@ -175,7 +175,7 @@ func (p *planner) onStored(ctx actor.Context, msg *stored) {
 	p.perform(ctx, p.machine.Stored(msg.round, outcome, msg.revision, failure, p.at(ctx)))
 }
 
-// outcomeOf returns how a write ended. Without an answer of the store it may still be applied.
+// outcomeOf returns how a write ended. Without an answer from the store, it may still be applied.
 func outcomeOf(err error) (core.Outcome, string) {
 	var reason interface{ GetReason() messages.Reason }
 	switch {

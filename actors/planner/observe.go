@@ -17,7 +17,7 @@ import (
 	"troupe/messages"
 )
 
-// observationOf converts what the store, the router and the members say.
+// observationOf converts the stored deployments, the view of the router, and the members.
 func observationOf(stored []*messages.ApplyDeployment, view *messages.ClusterView, members *messages.MembersChanged,
 	now time.Time) *core.Observation {
 	o := &core.Observation{}
@@ -104,7 +104,7 @@ func deploymentOf(spec *messages.DeploymentSpec, revision uint64, status *messag
 	return d
 }
 
-// revisionOf returns what changes when an operator deploys other settings or files, so that a start that failed
+// revisionOf returns a text that changes when an operator deploys other settings or files, with which a failed start
 // may succeed.
 func revisionOf(s *messages.DeploymentSpec) string {
 	return fmt.Sprintf("%d %s %v %d %d %d %d %d %d %d %d %d", s.GetDeploy(), s.GetPath(), s.GetEngine(),
@@ -112,7 +112,7 @@ func revisionOf(s *messages.DeploymentSpec) string {
 		s.GetKvBlocks(), s.GetAdapterPages(), s.GetMaxAdapters(), s.GetMaxAdapterRank())
 }
 
-// hold sets who holds a deployment as it is.
+// hold sets who holds a deployment, and until when.
 func hold(m *schedule.Model, spec *messages.DeploymentSpec) {
 	switch h := spec.GetHeldBy(); {
 	case h != nil:
@@ -126,7 +126,7 @@ func hold(m *schedule.Model, spec *messages.DeploymentSpec) {
 	}
 }
 
-// PriorityOf returns the priority of a deployment, as plans have it. An unset one is standard.
+// PriorityOf converts the priority of a deployment. An unset one is standard.
 func PriorityOf(p messages.Priority) schedule.Priority {
 	switch p {
 	case messages.Priority_PRIORITY_CRITICAL:

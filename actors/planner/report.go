@@ -73,7 +73,7 @@ func indexOf(r *core.Record) index {
 	return x
 }
 
-// modelPlan converts what a model wants and has.
+// modelPlan reports what a model wants and has.
 func (x *index) modelPlan(now time.Time, m schedule.Model) *messages.ModelPlan {
 	out := &messages.ModelPlan{
 		Name: m.Name, Priority: m.Priority.String(), Pinned: m.Pinned, Min: uint32(m.Min), Max: uint32(m.Max),
@@ -100,7 +100,7 @@ func (x *index) modelPlan(now time.Time, m schedule.Model) *messages.ModelPlan {
 	return out
 }
 
-// figures converts the demand of a model. What is not known is absent.
+// figures converts the demand of a model. Unknown figures are absent.
 func figures(d schedule.Demand) *messages.ModelFigures {
 	out := &messages.ModelFigures{
 		Rate: known(d.Rate), RecentRate: known(d.Recent), Running: uint32(d.Running), Waiting: uint32(d.Waiting),

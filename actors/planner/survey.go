@@ -180,7 +180,7 @@ func modelsOf(images []*messages.HostImage, revs revisions) (all []string) {
 	return slices.Compact(all)
 }
 
-// islandsOf returns the island of each device, by UUID: the least UUID of those that links connect.
+// islandsOf returns the island of each device by UUID. Its name is the least UUID of the devices that links connect.
 func islandsOf(gpus []*messages.GpuStatus) map[string]string {
 	island := make(map[string]string)
 	linked := false

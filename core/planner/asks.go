@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// keep keeps a question until the plan of a round that begins later. Beyond maxAsks the oldest one goes
-// without an answer.
+// keep adds a question, which the plan of a later round answers. Beyond maxAsks it drops the oldest one without an
+// answer.
 func (m *Machine) keep(e event) {
 	m.asks = append(m.asks, ask{e.ask, e.Time})
 	first := m.asks[0]
@@ -18,7 +18,7 @@ func (m *Machine) askNow(e event) {
 	m.observe(e)
 }
 
-// deny answers questions without a plan, since this node does not lead.
+// deny answers all questions without a plan, since this node does not lead.
 func (m *Machine) deny(e event) {
 	if e.kind == Asked {
 		m.keep(e)
@@ -26,7 +26,7 @@ func (m *Machine) deny(e event) {
 	m.answer(nil, e.Time)
 }
 
-// expire forgets questions whose answer is not awaited any longer.
+// expire drops the questions that have waited for askTimeout.
 func (m *Machine) expire(now time.Time) {
 	m.forget(func(a ask) bool { return now.Sub(a.at) > askTimeout })
 }
@@ -45,8 +45,7 @@ func (m *Machine) forget(which func(ask) bool) {
 	}
 }
 
-// answer answers all questions that a plan can answer: those for models whose devices it has not judged wait
-// for the next one.
+// answer answers the questions that a plan can answer. One about a model without verdicts waits for the next plan.
 func (m *Machine) answer(r *Record, now time.Time) {
 	m.expire(now)
 	var answered []Ask

@@ -14,13 +14,13 @@ import (
 const (
 	// livelyFor is how long observations follow each other quickly after a change.
 	livelyFor = 5 * time.Second
-	// changedFor is how long they do after a change that was reported.
+	// changedFor is how long they do so after Changed.
 	changedFor = time.Second
-	// waitInterval is the longest time between two plans while requests wait for a model without replicas, or
-	// replicas lack and devices do not work that may soon.
+	// waitInterval is the longest time between two plans while requests wait for a model without replicas, or while
+	// replicas are missing and devices do not work.
 	waitInterval = time.Second
-	// behindFor is how long an observation is not used that lacks this planner's own write, or that has the
-	// plans of a later term.
+	// behindFor is how long observations are ignored that lack this planner's own write, or have the plans of a
+	// later term.
 	behindFor = 5 * time.Second
 )
 
@@ -32,7 +32,7 @@ type seen struct {
 	took   time.Duration
 	models map[string]seenModel
 	ended  map[string]string // replicas that failed or ended, with the reason
-	// progress is how far the replicas have come that were reported.
+	// progress is how far the reported replicas have come.
 	progress    map[string]schedule.Progress
 	offered     map[string]bool // replicas that are there, and neither assigned nor withdrawn
 	nodes       map[string]string
@@ -102,8 +102,8 @@ func (n Node) text() string {
 	return fmt.Sprintf("%s %v %v", strings.Join(n.GPUs, ","), n.Draining, n.Leaving)
 }
 
-// causes returns why a plan is due; none: it is not. Apart from the interval, at most every second moment is
-// spent on plans.
+// causes returns why a plan is due; empty: none is. After a plan, none is due for as long as it took, so that plans
+// take at most half of the time.
 func (m *Machine) causes(o *Observation, now time.Time) (all []string) {
 	since := now.Sub(m.seen.at)
 	if m.last != nil && since < 2*m.seen.took {
@@ -165,8 +165,8 @@ func (m *Machine) nodeCauses(o *Observation) (all []string) {
 	return append(all, gone...)
 }
 
-// fallsAsleep reports whether the time without a request has ended since the last plan, after which a model has no
-// replicas.
+// fallsAsleep reports whether, since the last plan, the time has ended for which a model keeps its replicas without a
+// request.
 func (m *Machine) fallsAsleep(d *Deployment, now time.Time) bool {
 	last, known := m.active[d.Model.Name]
 	idle := m.options.Idle(d.Model.IdleAfter)
@@ -246,7 +246,7 @@ func (o *Observation) there() map[string]bool {
 	return all
 }
 
-// remaining returns the replicas of which others wait that are still there.
+// remaining returns those of some replicas that are still there.
 func remaining(after []string, there map[string]bool) (all []string) {
 	for _, name := range after {
 		model := name[:max(0, strings.LastIndexByte(name, '-'))]
@@ -267,8 +267,8 @@ func (m *Machine) behind(o *Observation, now time.Time) bool {
 	return false
 }
 
-// isOutdated reports whether another planner has stored plans in a later term, which this node has not learned
-// of yet. If it still leads after a while, the terms were set back, and it plans.
+// isOutdated reports whether another planner has stored plans in a later term, of which this node has not learned yet.
+// If this node still leads after behindFor, the terms were set back, and it plans.
 func (m *Machine) isOutdated(o *Observation, now time.Time) bool {
 	latest := uint64(0)
 	for i := range o.Deployments {

@@ -2,8 +2,8 @@ package planner
 
 import "time"
 
-// rewind handles a clock that has gone back: what is remembered of the time after now happened now, and no
-// answer is awaited for longer than any may take.
+// rewind handles a clock that has gone back: remembered times after now become now, and no wait for an answer lasts
+// longer than planTimeout.
 func (m *Machine) rewind(now time.Time) {
 	back := now.Before(m.clock)
 	m.clock = now

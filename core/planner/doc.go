@@ -52,22 +52,22 @@
 //   - a replica that is assigned has ended or did not start;
 //   - a replica is there that is neither assigned nor withdrawn, since its node came back, or the node has not
 //     listed one that was lost with it within 3 s;
-//   - a replica has begun to serve, so that one that it replaces may leave, or has left;
-//   - a replica may start, since those have left whose memory it needs (After);
+//   - a replica has begun to serve, so that the one that it replaces may leave, or a replica has left;
+//   - a replica may start, since those whose memory it needs (After) have left;
 //   - a node came, left, drains, or has other devices;
 //   - a model has had no request for as long as it keeps its replicas;
 //   - a device is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
 //   - the rate of requests has risen at once (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
-//   - models lacked replicas while devices did not work, and then again every second;
+//   - replicas are missing and devices do not work, and then again every second;
 //   - a backoff, the time for a start, or a hold has ended.
 //
-// Plans take at most half of the time. An observation that lacks this planner's own last writes is not used
-// for 5 s, and neither is one with the plans of a later term: this node leads no longer, and learns of it soon.
+// Plans take at most half of the time. An observation that lacks this planner's own last writes is ignored for up
+// to 5 s. So is one with the plans of a later term: this node no longer leads, and will soon learn so.
 //
-// If the clock goes back, what was remembered of the time after it happened at the new time. If it goes forwards,
-// limits of time end early: starts are tried again, and holds end.
+// If the clock goes back, remembered times that are then in the future become the present. If it jumps forward, time
+// limits end early: starts are tried again, and holds end.
 //
 // # What is stored
 //

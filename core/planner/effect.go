@@ -37,8 +37,7 @@ type (
 		Write
 	}
 
-	// Refuse tells a deployment why it has fewer replicas than it wants. With nothing missing, it has what it
-	// wants.
+	// Refuse tells a deployment why it has fewer replicas than it wants, or that none is missing any longer.
 	Refuse struct {
 		Name     string
 		Leader   string // node that leads the deployment
@@ -55,7 +54,7 @@ type (
 	// Ended reports that a round with a plan has ended.
 	Ended struct{ Record *Record }
 
-	// Answer answers questions with a plan. Without one, this node does not lead any longer.
+	// Answer answers questions with a plan, or with none if this node no longer leads.
 	Answer struct {
 		Asks   []Ask
 		Record *Record // nil: none
@@ -92,7 +91,7 @@ type Write struct {
 	From, To int // replicas
 	Intended int // of To, without those that an operator has taken away for a while
 	Replicas []Assignment
-	// Withdrawn are the replicas that leave, as far as they are there.
+	// Withdrawn has the replicas that leave if they are there.
 	Withdrawn []string
 	Changes   []Change
 	Released  string // what held the deployment until now, and ends with this write; empty: nothing

@@ -25,11 +25,11 @@ const (
 
 	askTimeout = 15 * time.Second // after which a question is not answered any longer
 	maxAsks    = 64
-	// MaxHistory is the number of plans that changed something, and are kept.
+	// MaxHistory is the number of plans that are kept, of those that changed something.
 	MaxHistory = 50
 )
 
-// At is the time of an event, and what holds then.
+// At is the time of an event, with the leadership and the pause at that time.
 type At struct {
 	Time   time.Time
 	Term   uint64 // of this node's leadership; 0: another node leads
@@ -274,7 +274,7 @@ func (m *Machine) plan(e event) {
 	m.emit(MakePlan{m.round.number, s, explain})
 }
 
-// take takes a plan over, with the writes that it leads to.
+// take adds a plan to the round, with the writes that it leads to.
 func (m *Machine) take(result *Result, at At) {
 	r := &m.round
 	r.record.Plan, r.record.Verdicts = result.Plan, result.Verdicts
@@ -333,7 +333,7 @@ func (m *Machine) storeNext(e event) {
 	m.store(e)
 }
 
-// conclude ends a round whose writes are stored, that is paused, or that has stored for long enough.
+// conclude ends a round that has stored all of its writes, or stops storing because of a pause or after storeFor.
 func (m *Machine) conclude(e event) {
 	m.stored(e)
 	m.round.record.Outcome = "stored"
@@ -385,7 +385,7 @@ func (m *Machine) finish(e event) {
 	m.answer(r, e.Time)
 }
 
-// giveUp ends a round without an answer.
+// giveUp ends a round that lacks an answer or needs no plan.
 func (m *Machine) giveUp(e event) {
 	if r := m.round.record; r != nil && m.state == Storing {
 		w := &r.Writes[len(r.Writes)-1]

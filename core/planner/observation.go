@@ -34,8 +34,8 @@ type Deployment struct {
 	Replicas int          // stored number, without those that an operator took away
 	Planned  bool         // a planner has stored assignments
 	Assigned []Assignment // as stored, by replica
-	// Withdrawn are replicas that leave by the stored assignments. Others that are there and not assigned came
-	// back after they were lost, and serve until a plan decides about them.
+	// Withdrawn has the replicas that the stored assignments withdraw. Other replicas that are there without an
+	// assignment were lost and have come back; they serve until a plan decides about them.
 	Withdrawn []string
 	Term      uint64                 // of the planner that stored them
 	Intended  int                    // Write.Intended of when they were stored
@@ -63,7 +63,7 @@ type Report struct {
 	Quarantined bool      // a device of it is
 }
 
-// Device is a device as it reports itself.
+// Device is what a device reports of itself.
 type Device struct {
 	schedule.Device
 	Kind string           // such as "NVIDIA H200"
@@ -105,21 +105,21 @@ func (d *Deployment) offered(r Report) bool {
 		r.Progress > schedule.Assigned && r.Progress < schedule.Leaving
 }
 
-// holdEnded reports whether the time of a hold has passed, so that the hold is to be removed. It stays while the
-// deployment does not report, and is not changed.
+// holdEnded reports whether the time of a hold has passed, so that the next write ends it. A deployment that does not
+// report is not changed, and its hold stays.
 func (d *Deployment) holdEnded(now time.Time) bool {
 	m := &d.Model
 	return d.Revision != 0 && d.Leader != "" && m.HeldBy != "" && !m.HeldTill.IsZero() && !now.Before(m.HeldTill)
 }
 
-// undecided reports whether no plan is stored for a deployment yet: it was deleted, or no planner has planned
-// it and its memory is unknown.
+// undecided reports whether nothing is stored for a deployment: it was deleted, or no planner has planned it yet and
+// its memory is unknown.
 func (d *Deployment) undecided() bool {
 	return d.Revision == 0 || !d.Planned && (d.Leader == "" || !d.Model.Sized && d.Model.Max > 0)
 }
 
-// placed returns the replicas of a deployment that a plan starts from. One that an operator has taken away leaves,
-// or is not there.
+// placed returns the replicas of a deployment that a plan starts from. One that an operator has taken away is leaving,
+// or is left out.
 func (d *Deployment) placed() (all []schedule.Placed) {
 	reported := make(map[string]bool)
 	for _, r := range d.Reports {

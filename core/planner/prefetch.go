@@ -41,7 +41,7 @@ func (d *Deployment) fetches() []schedule.Fetch {
 	return schedule.Prefetch(d.Adapters, d.Pools)
 }
 
-// fetch tells the replicas.
+// fetch tells the replicas which adapters to fetch.
 func (m *Machine) fetch(now time.Time) {
 	for _, f := range m.round.fetches {
 		m.fetched[f.Replica] = fetched{keysOf(f.Fetch), now}

@@ -72,7 +72,7 @@ func (w *Write) adds(replica string) bool {
 	return slices.ContainsFunc(w.Changes, func(c Change) bool { return c.Replica == replica && !c.Withdrawn })
 }
 
-// target returns the assignments of a deployment by a plan.
+// target returns the assignments that a plan gives to a deployment.
 func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (all []Assignment) {
 	for _, a := range plan.assigned[d.Model.Name] {
 		old, known := d.assignment(a.Replica)
@@ -89,8 +89,7 @@ func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (
 	return all
 }
 
-// withdrawn returns the replicas that the plan withdraws, by model. Those on devices that are away or failed are not
-// there.
+// withdrawn returns the replicas that the plan withdraws, by model, without those on devices that are away or failed.
 func (m *Machine) withdrawn() map[string][]string {
 	r := &m.round
 	usable, departs := make(map[string]bool), make(map[string]bool)
@@ -147,8 +146,8 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 	return w
 }
 
-// number returns the number of replicas to store for a deployment with some assignments: those that it
-// wants and has, and at least those that it must have. Substitutes do not count.
+// number returns the number of replicas to store for a deployment that has so many assignments: at most as many as it
+// wants, so that substitutes do not count, and at least its minimum.
 func (m *Machine) number(d *Deployment, have int) int {
 	model := m.round.models[d.Model.Name]
 	if model.HeldBy != "" || d.Model.Max == 0 {
@@ -160,8 +159,8 @@ func (m *Machine) number(d *Deployment, have int) int {
 	return max(have, model.Min)
 }
 
-// intended returns the number of replicas to store with the assignments. What an operator has taken away does not
-// count, so that it comes back when the hold ends: the stored number is then another one.
+// intended returns Write.Intended. Replicas that an operator has taken away do not count: when the hold ends, the
+// stored number of replicas differs from it, so that they come back.
 func (m *Machine) intended(d *Deployment, to int) int {
 	switch model := m.round.models[d.Model.Name]; {
 	case model.HeldBy == "":
@@ -173,7 +172,7 @@ func (m *Machine) intended(d *Deployment, to int) int {
 	}
 }
 
-// forgetUnstored forgets the substitutes that this round has not stored, so that they do not count as failed ones.
+// forgetUnstored forgets the substitutes that this round has not stored, so that they do not count as failed.
 func (m *Machine) forgetUnstored() {
 	all := slices.Clone(m.round.writes)
 	for _, w := range m.round.record.Writes {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// most bytes of a device, or of a part of a replica; sums of them do not overflow.
+// mostBytes is the most bytes of a device, or of a part of a replica. Sums of them do not overflow.
 const mostBytes = 1 << 50
 
-// mostTime is the longest time that a snapshot may have.
+// mostTime is the longest duration in a snapshot.
 const mostTime = 365 * 24 * time.Hour
 
 // Checked returns the snapshot in an order that does not depend on the given one, with impossible figures
@@ -66,7 +66,7 @@ func checkModel(now time.Time, m *Model) {
 	}
 }
 
-// unique returns all elements in an order of their own, one of each name.
+// unique returns the elements in the order of their names, one of each name.
 func unique[T any](all []T, name func(T) string) []T {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(name(a), name(b)) })

@@ -2,11 +2,11 @@ package schedule
 
 import "slices"
 
-// Verdict is whether a device can have one more replica of a model, beside what the plan puts there.
+// Verdict is whether a device can have one more replica of a model, beside those that the plan puts there.
 type Verdict struct {
 	Device string
 	Admits bool
-	Why    string // what speaks for the device, or against it
+	Why    string // a reason for or against the device
 }
 
 // Explain returns a verdict for each device, by name, for the plan that Make returns for the same snapshot. It

@@ -27,7 +27,7 @@ type refusal struct {
 // replicasPerDevice is the largest number of replicas on a device.
 const replicasPerDevice = 256
 
-// admits returns why a device does not take a replica, beside the replicas for which stays holds.
+// admits returns why a device does not take a replica beside those for which stays holds.
 func (w *world) admits(q request, d *device, stays func(*replica) bool) refusal {
 	if r := w.usable(q, d); r.kind != "" {
 		return r
@@ -42,7 +42,7 @@ func (w *world) admits(q request, d *device, stays func(*replica) bool) refusal 
 	return refusal{}
 }
 
-// Kinds of refusals that others depend on.
+// Kinds of refusals that are used in several places.
 const (
 	shortOfMemory = "short of memory"
 	refusedLately = "with a start that failed lately"
@@ -50,7 +50,7 @@ const (
 	justBack      = "just back, with replicas not listed yet"
 )
 
-// usable returns why a device takes no replica of a model at present, whatever else is there.
+// usable returns why a device takes no replica of a model now, whatever other replicas it has.
 func (w *world) usable(q request, d *device) refusal {
 	if r := w.works(q.model, d); r.kind != "" {
 		return r
@@ -73,7 +73,7 @@ func (w *world) avoids(m *model, d *device) bool {
 	return len(w.memory.Avoid) > 0 && w.at.Before(w.memory.Avoid[avoidKey(m.Name, d.Name)].Until)
 }
 
-// works returns why a device takes no replica of a model.
+// works returns why a device takes no replica of a model at all.
 func (w *world) works(m *model, d *device) refusal {
 	switch {
 	case d.Silent:
@@ -131,10 +131,10 @@ func (w *world) mostUse(q request) float64 {
 	return w.options.ShareBelow
 }
 
-// here reports whether a replica is on its devices when the plan has been carried out.
+// here reports whether a replica stays or starts by the plan.
 func here(r *replica) bool { return !r.leaves }
 
-// preference is what is compared between devices that admit a replica. A lower value is better.
+// preference has the figures by which devices that admit a replica are compared. A lower value is better.
 type preference struct {
 	siblings int     // replicas of the model, without the one that is replaced
 	shared   int     // replicas of other models
@@ -144,7 +144,7 @@ type preference struct {
 	spare    int64   // bytes less than those of an empty device
 }
 
-// preferenceOf returns the preference for a device. Nodes are the numbers of replicas of the model by node.
+// preferenceOf returns the preference for a device. nodes has the number of replicas of the model by node.
 func (w *world) preferenceOf(q request, d *device, nodes map[string]int) preference {
 	p := preference{weights: d.near[q.Name], use: 0.5, node: nodes[d.Node]}
 	for _, r := range d.replicas {
@@ -183,7 +183,7 @@ func (p preference) compareLoad(q preference) int {
 	return cmp.Or(cmp.Compare(p.use, q.use), cmp.Compare(p.siblings+p.shared, q.siblings+q.shared))
 }
 
-// compare returns the comparison of preferences that the options name.
+// compare returns the comparison that Options.Placement names.
 func (o Options) compare() func(p, q preference) int {
 	if o.Placement == "least-loaded" {
 		return preference.compareLoad
@@ -191,7 +191,7 @@ func (o Options) compare() func(p, q preference) int {
 	return preference.compare
 }
 
-// String returns what speaks for the device.
+// String returns the reasons for the device.
 func (p preference) String() string {
 	place := cmp.Or(p.weights.String(), "its node does not have the weights")
 	if p.shared == 0 {
@@ -257,8 +257,8 @@ func (w *world) groupOf(q request, stays func(*replica) bool, eligible func(*dev
 	return best, like[0].String()
 }
 
-// clusters returns the sets of devices of which one replica may use several: those of an island, and
-// those of a node. A replica on one device may use any.
+// clusters returns the sets of devices that a replica with several devices may use: those of an island, and those of
+// a node. A replica with one device may use any.
 func (w *world) clusters(m *model) (all [][]*device) {
 	if m.Group == 1 {
 		return [][]*device{w.devices}

@@ -37,7 +37,7 @@ func (w *world) judge(r *replica, all map[string]*replica) {
 	}
 }
 
-// judgeStart decides about a replica that does not serve yet.
+// judgeStart decides whether a replica that does not serve yet stays.
 func (w *world) judgeStart(r *replica, all map[string]*replica) {
 	if r.Progress == Assigned {
 		for _, name := range r.After {
@@ -65,8 +65,8 @@ func (w *world) judgeStart(r *replica, all map[string]*replica) {
 	}
 }
 
-// deadline returns until when a replica that does not serve yet may take. One that waits for others is late
-// with the first of those. They have their time from when it was assigned, or they began to leave.
+// deadline returns the time by which a replica must serve. One that waits for others is late as soon as the first of
+// those is, which have LeaveTimeout and StartTimeout since it was assigned, or since they began to leave.
 func (w *world) deadline(r *replica) (until time.Time) {
 	until = r.Since.Add(w.startLimit(r.model))
 	if r.Progress == Assigned && len(r.After) > 0 {
@@ -84,7 +84,7 @@ func (w *world) deadline(r *replica) (until time.Time) {
 	return until
 }
 
-// withdraw makes a replica leave that has not started in time.
+// withdraw makes a replica leave because it has not started in time.
 func (w *world) withdraw(r *replica, why string) {
 	w.memory.failed(w.options, w.at, r, why)
 	r.leave(why, "")
@@ -96,7 +96,7 @@ func (w *world) startLimit(m *model) time.Duration {
 	return max(w.options.StartTimeout, seconds(w.options.StartLoads*expected.Seconds()))
 }
 
-// keep counts a replica among those that stay, or that stay until others serve.
+// keep adds a replica to those that stay, or to those that stay until others serve.
 func (w *world) keep(r *replica) {
 	m := r.model
 	r.evicted = slices.ContainsFunc(r.on, func(d *device) bool { return d.Draining || d.Leaving || d.Quarantined })
@@ -123,7 +123,7 @@ func (r *replica) whyOld() (sentence, clause string) {
 	return "it moves to a better device", "which moves to a better device"
 }
 
-// leaveOld makes a replica that is to be replaced leave.
+// leaveOld makes a replica that is to be replaced leave. The last part of the reason is given.
 func (r *replica) leaveOld(and string) {
 	why, _ := r.whyOld()
 	r.leave(why+", and "+and, "")
@@ -135,8 +135,7 @@ func (r *replica) whyReplaced() string {
 	return "it replaces " + r.Name + ", " + why
 }
 
-// pair matches replicas with their substitutes, as the memory has them. A move whose substitute is gone has
-// failed.
+// pair matches replicas with their substitutes by the memory. A move has failed if its substitute is gone.
 func (w *world) pair(all map[string]*replica) {
 	for _, name := range slices.Sorted(maps.Keys(w.memory.Substitutes)) {
 		sub := w.memory.Substitutes[name]

@@ -10,13 +10,13 @@ import (
 	"troupe/core/units"
 )
 
-// phases are the steps of a plan with the urgencies that each serves.
+// phases has the urgencies that each phase of a plan serves.
 var phases = [...][]Urgency{{Minimum}, {Wake, Missed}, {Headroom}, {Fill}}
 
 // Make returns the plan for a snapshot.
 func Make(s Snapshot) Plan { return planned(s).plan() }
 
-// planned returns the pool of a snapshot with the decisions of a plan.
+// planned makes the decisions of a plan and returns the pool with them.
 func planned(s Snapshot) *world {
 	w := newWorld(Checked(s))
 	for _, m := range w.models {
@@ -44,12 +44,12 @@ func (w *world) decide(m *model) {
 		up: min(m.have(), m.serving()), idle: m.waiting(), settled: m.settled()}
 	v.learn()
 	if m.want = v.limit(w.policy.want(v)); m.held {
-		m.want = Want{m.Replicas, Minimum, fmt.Sprintf("held by %s at %s", m.HeldBy, units.Count(m.Replicas, "replica"))}
+		m.want = Want{m.Replicas, Minimum, "held by " + m.HeldBy + " at " + units.Count(m.Replicas, "replica")}
 	}
 	w.memory.Models[m.Name] = memory
 }
 
-// shrink makes the replicas leave that a model does not want.
+// shrink makes surplus replicas of a model leave.
 func (w *world) shrink(m *model) {
 	for m.have() > m.want.Replicas && w.mayShrink(m) {
 		w.changed(m)
@@ -64,8 +64,9 @@ func (w *world) mayShrink(m *model) bool {
 	return byOperator || m.Sized && !(m.Pinned && m.want.Replicas >= m.Min)
 }
 
-// shrinkOne lowers the number of a model's replicas by one. A replica that starts takes the place of one that
-// is to be replaced, if there is one. Otherwise the latter leaves, then the others in the order of removal.
+// shrinkOne lowers the number of a model's replicas by one. If one is to be replaced and another one starts, the
+// latter becomes its substitute. Otherwise one that is to be replaced leaves, and if there is none, the first in the
+// order of removal.
 func (w *world) shrinkOne(m *model) {
 	old := slices.DeleteFunc(slices.Clone(m.old), func(r *replica) bool { return r.substitute != nil })
 	free := slices.DeleteFunc(slices.Clone(m.replicas), func(r *replica) bool { return r.replaces != nil })
@@ -85,7 +86,7 @@ func (w *world) shrinkOne(m *model) {
 	}
 }
 
-// retire makes a replica leave that its model does not want.
+// retire makes a surplus replica leave.
 func (r *replica) retire(m *model) {
 	r.surplus = true
 	r.leave(m.want.Why, "")
@@ -110,15 +111,15 @@ func removal(m *model, all []*replica) *replica {
 	})
 }
 
-// changed notes that the number of a model's replicas changes.
+// changed notes when the number of a model's replicas changes.
 func (w *world) changed(m *model) {
 	memory := w.memory.Models[m.Name]
 	memory.Changed = w.at
 	w.memory.Models[m.Name] = memory
 }
 
-// phase gives models the replicas that they miss with the urgencies of a phase: by priority, and one to
-// each model in turn. Of models with the same priority, those whose requests have waited longest come first.
+// phase gives models the replicas that they lack with the urgencies of a phase: by priority, and one to each model in
+// turn. Of models with the same priority, those whose requests have waited the longest come first.
 func (w *world) phase(p int) {
 	waiting := slices.Clone(w.models)
 	slices.SortStableFunc(waiting, func(a, b *model) int {
@@ -142,8 +143,8 @@ func compareAges(a, b time.Time) int {
 	return cmp.Or(cmp.Compare(number(a.IsZero()), number(b.IsZero())), a.Compare(b))
 }
 
-// add gives a model one replica, if it misses one with an urgency of the phase. Replicas on devices that
-// drain do not count, but at most one more than the maximum is there at once.
+// add gives a model one replica, if it lacks one with an urgency of the phase, and reports whether it did. Replicas on
+// draining devices do not count, but at most one more than the maximum is there at once.
 func (w *world) add(m *model, phase int) bool {
 	u, target := m.want.Urgency, m.want.Replicas
 	if phase == 0 && !m.held {
@@ -187,8 +188,8 @@ func (w *world) add(m *model, phase int) bool {
 	return true
 }
 
-// displaced notes that a replica of a model has left for another model. If that was the last one, the requests
-// of the model wait for its turn, and without requests it sleeps.
+// displaced notes that a replica of a model leaves for another model. If it was the last one, the requests of the
+// model wait for their turn; a model without requests goes to sleep.
 func (m *model) displaced(by *model) {
 	m.want.Why = "its place went to " + by.Name
 	switch {
@@ -210,7 +211,7 @@ func (m *model) unpaired(is func(*replica) bool) (all []*replica) {
 	return all
 }
 
-// start adds a replica to devices, as a substitute of another one if that is not nil.
+// start adds a new replica to devices. If replaces is not nil, it is the substitute of that one.
 func (w *world) start(m *model, u Urgency, on []*device, replaces *replica, why string) {
 	r := &replica{Placed: Placed{Name: w.freeName(m), Model: m.Name, Since: w.at}, model: m, files: m.files, on: on,
 		started: true, urgency: u, why: why, replaces: replaces}

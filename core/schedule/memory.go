@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Memory is what a plan passes to the next one. It holds times, learned bounds and which replica is whose
-// substitute: a plan without it is right too, but may repeat an attempt, or change a number of replicas
-// sooner.
+// Memory is what a plan passes to the next one: times, learned bounds, failed starts and substitutes. A plan without
+// it is valid, but may repeat a failed start, or change a number of replicas sooner.
 type Memory struct {
 	Models      map[string]ModelMemory // by name
 	Avoid       map[string]Attempt     // by model and device, as "model on node-a/gpu-0"
@@ -25,15 +24,15 @@ type ModelMemory struct {
 	// Queued is the highest rate of arrivals per replica while sequences queued, by the policy "threshold".
 	Queued  float64
 	Changed time.Time // when its number of replicas was last changed
-	// MissedSince is since when the P99 of too few requests to be certain is over the SLO; zero: it is not.
+	// MissedSince is since when the P99 has been over the SLO, with too few requests to be certain; zero: it is not.
 	MissedSince time.Time
 	Learned     Learned
 	Gaps        Gaps
 	NoMove      time.Time // no replica of it moves before
-	// Priority is the one with which the model is planned, and Ranked when it last changed; zero: it has not.
+	// Priority is the priority with which the model is planned, and Ranked when it last changed; zero: never.
 	Priority Priority
 	Ranked   time.Time
-	// Revision is that of the model.
+	// Revision is the last revision of the model.
 	Revision string
 }
 
@@ -46,13 +45,13 @@ type Attempt struct {
 	Why      string
 }
 
-// Substitute is whose place a replica takes when it serves.
+// Substitute names the replica whose place a substitute takes when it serves.
 type Substitute struct {
 	Replaces string
 	Moves    bool // to a better device
 }
 
-// clone returns a copy that may be changed.
+// clone returns a copy whose maps may be changed.
 func (m Memory) clone() Memory {
 	out := Memory{make(map[string]ModelMemory, len(m.Models)), make(map[string]Attempt, len(m.Avoid)),
 		make(map[string]Substitute, len(m.Substitutes))}
@@ -62,8 +61,8 @@ func (m Memory) clone() Memory {
 	return out
 }
 
-// prune forgets models that are gone and attempts that are long ago. If time has gone backwards, times in
-// the future become the present, and what had lasted begins again, such as a backoff.
+// prune forgets models that are gone and old attempts. If the clock has gone back, times in the future become the
+// present, so that periods begin again, such as backoffs.
 func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 	for name, memory := range m.Models {
 		memory.LowSince, memory.HighSince = past(now, memory.LowSince), past(now, memory.HighSince)
@@ -96,8 +95,7 @@ func (m Memory) prune(now time.Time, o Options, models map[string]*model) {
 // avoidKey returns the key of a model and a device in Avoid.
 func avoidKey(model, device string) string { return model + " on " + device }
 
-// failed notes an attempt that failed. One that was noted before, and whose replica is still there, counts
-// once.
+// failed notes a failed attempt. It counts once, even if the replica is still there in later plans.
 func (m Memory) failed(o Options, now time.Time, r *replica, why string) {
 	for _, d := range r.Devices {
 		key := avoidKey(r.Placed.Model, d)
@@ -122,8 +120,8 @@ func (m Memory) revise(name, revision string, devices []*device) {
 	m.Models[name] = memory
 }
 
-// rank returns the priority with which a model is planned. A change counts at once, but only one within the
-// residence of its replicas: models whose priorities change all the time would displace each other as often.
+// rank returns the priority with which a model is planned. A change counts at once, but only one in a residence:
+// models whose priorities change all the time would displace each other as often.
 func (w *world) rank(m *model) Priority {
 	memory, known := w.memory.Models[m.Name]
 	switch {
@@ -138,7 +136,7 @@ func (w *world) rank(m *model) Priority {
 	return memory.Priority
 }
 
-// succeeded forgets the attempts that failed on the devices of a replica before it served.
+// succeeded forgets earlier failed attempts on the devices of a replica that serves.
 func (m Memory) succeeded(r *replica) {
 	for _, d := range r.Devices {
 		if key := avoidKey(r.Placed.Model, d); r.Since.After(m.Avoid[key].At) {

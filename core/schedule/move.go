@@ -8,8 +8,8 @@ import (
 	"troupe/core/units"
 )
 
-// rebalance starts at most one substitute on a better device, for a model for which nothing else changes.
-// No other move must be in progress.
+// rebalance starts at most one substitute on a better device, for a model for which nothing else changes, and only
+// if no other move is in progress.
 func (w *world) rebalance() {
 	for _, m := range w.models {
 		if slices.ContainsFunc(m.old, func(r *replica) bool { return r.moving }) {
@@ -23,7 +23,7 @@ func (w *world) rebalance() {
 	}
 }
 
-// steady reports whether all replicas of a model serve as they should, and have for a while.
+// steady reports whether a model has the replicas that it wants, and all of them have served for SettleFor.
 func (w *world) steady(m *model) bool {
 	memory := w.memory.Models[m.Name]
 	if !m.Sized || m.held || m.Pinned || m.refused || m.Group > 1 || m.leaving > 0 || len(m.old) > 0 ||
@@ -111,8 +111,8 @@ func (w *world) relieve(m *model) bool {
 	return false
 }
 
-// shared returns the number of replicas of other models that stay on a device, and that a model shares it
-// with. Batch models use what the others leave.
+// shared returns the number of replicas with which a model shares a device, of those that stay. Batch models do not
+// count for others, since they use what is left.
 func (d *device) shared(m *model) (n int) {
 	for _, r := range d.replicas {
 		if here(r) && r.model != m && (r.model.Priority != Batch || m.Priority == Batch) {
@@ -122,7 +122,7 @@ func (d *device) shared(m *model) (n int) {
 	return n
 }
 
-// move starts a substitute on a device for the replica of another one with the fewest sequences.
+// move starts a substitute on one device for the replica with the fewest sequences on another.
 func (w *world) move(m *model, from, to *device, why string) bool {
 	on := slices.DeleteFunc(slices.Clone(m.replicas), func(r *replica) bool { return r.on[0] != from })
 	old := removal(m, on)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options are the figures of a plan. A zero field has its default.
+// Options are the settings of the scheduler. A zero field has its default.
 type Options struct {
 	Policy        string        // how many replicas models want: one of Policies; default "slo"
 	Placement     string        // how devices are compared: one of Placements; default "scored"
@@ -70,7 +70,7 @@ func known(name string, names []string) string {
 	return names[0]
 }
 
-// Idle returns how long a model keeps its replicas without a request, if its own setting is after.
+// Idle returns how long a model keeps its replicas without a request: after, or the default if that is 0.
 func (o Options) Idle(after time.Duration) time.Duration {
 	return cmp.Or(after, o.withDefaults().IdleAfter)
 }

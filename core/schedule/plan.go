@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Plan is what is to run where.
+// Plan has the replicas that are to be there, and those that leave.
 type Plan struct {
 	Wants       []Wanted     // what the policy wants for each model, by name
 	Assignments []Assignment // all replicas that are to be there, by name
@@ -46,7 +46,7 @@ type Unmet struct {
 	Model   string
 	Missing int
 	Urgency Urgency
-	Why     string // what the model wants, and what speaks against the devices
+	Why     string // why the model wants it, and the reasons against the devices
 	// Later is set if there may be room soon, so that requests wait: replicas of the model start, a device
 	// is silent, a node restarts, a backoff ends, or a replica may leave.
 	Later    bool
@@ -70,7 +70,7 @@ type Room struct {
 	Leave  []Holder
 }
 
-// plan returns the result.
+// plan returns the decisions.
 func (w *world) plan() Plan {
 	p := Plan{Unmet: w.unmet, Memory: w.memory}
 	for _, m := range w.models {
@@ -94,7 +94,7 @@ func (w *world) plan() Plan {
 	return p
 }
 
-// all returns all replicas, each once.
+// all returns each replica once, also if it has several devices.
 func (w *world) all() (all []*replica) {
 	for _, d := range w.devices {
 		for _, r := range d.replicas {

@@ -24,11 +24,11 @@ import (
 //	demand NAME KEY=VALUE          running, waiting, pending, places, rate, recent, ttft, tpot, kv, use, capacity
 //	delete NAME                    the deployment or the device is deleted
 //	device NAME failed | draining | quarantined | silent | leaving | well | KEY=VALUE
-//	                               use, engine, unused and other in GiB, weights, host, disk, folder and returning of a
-//	                               model
+//	                               use, engine, unused and other in GiB; weights, host, disk, folder and
+//	                               returning of a model
 //	reserved NAME                  no replica gets this name
 //	away NODE                      a node has left
-//	outdated REPLICA [FILES GIB]   it no longer matches its deployment, whose files have changed; its own weights
+//	outdated REPLICA [FILES GIB]   it no longer matches its deployment; its files and weights, if others
 //	streams REPLICA N              it has sequences
 //	linger                         replicas that are to leave do so when they are gone
 //	gone REPLICA                   it has left

@@ -31,7 +31,7 @@ type Want struct {
 	Why      string
 }
 
-// view is what a policy knows of a model.
+// view is the data of a model that a policy sees.
 type view struct {
 	Model
 	now     time.Time
@@ -43,13 +43,13 @@ type view struct {
 	settled time.Time // when the newest of those that serve began to
 }
 
-// policy decides how many replicas a model wants. It may update what is remembered of the model. Its number
-// need not be within the limits of the deployment.
+// policy decides how many replicas a model wants. It may update the memory of the model. Its number may be outside the
+// limits of the deployment.
 type policy interface {
 	want(view) Want
 }
 
-// policies by their name in Options.
+// policies are the policies by their name in Options.
 var policies = map[string]policy{"slo": slo{}, "threshold": threshold{}, "static": static{}}
 
 // limit applies the limits of the deployment.
@@ -69,8 +69,8 @@ func (v view) limit(w Want) Want {
 	return w
 }
 
-// fixed returns the number of replicas that does not depend on how busy they are: of a model that sleeps,
-// wakes, or does not serve yet. It reports false if the load decides.
+// fixed returns the number of replicas if the load of the replicas does not decide it: the model sleeps, wakes, or does
+// not serve yet. Otherwise it reports false.
 func (v view) fixed() (Want, bool) {
 	d := v.Demand
 	idle := v.options.Idle(v.IdleAfter)

@@ -9,12 +9,12 @@ import (
 const (
 	// UseHalfLife is the time after which a request counts half in Adapter.Uses.
 	UseHalfLife = 10 * time.Minute
-	// MostAhead is the number of adapters that a replica fetches ahead at once, at most.
+	// MostAhead is the largest number of adapters that a replica fetches ahead at once.
 	MostAhead = 16
 	// leastUses is the number of uses below which an adapter is not popular: one request an hour ago.
 	leastUses = 1.0 / 64
-	// heldBonus is by how much another adapter must be more popular than one that is on the device, to take
-	// its place. Without it, two adapters of about the same popularity would replace each other all the time.
+	// heldBonus is how many times as popular as an adapter on the device another one must be to take its place.
+	// Without it, two adapters of about the same popularity would replace each other all the time.
 	heldBonus = 2
 )
 

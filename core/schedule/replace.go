@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// retire makes the replicas leave that are to be replaced and no longer needed: their substitute
-// serves, or as many others serve as the model wants. If the model wants more by now, a replica stays, and
-// its substitute is an additional one.
+// retire makes replicas that are to be replaced leave when they are no longer needed: when their substitute serves, or
+// as many others as the model wants. If the model wants more meanwhile, the replica stays beside its substitute.
 func (w *world) retire(m *model) {
 	for _, r := range slices.Clone(m.old) {
 		enough := m.serving() > m.want.Replicas
@@ -22,7 +21,7 @@ func (w *world) retire(m *model) {
 	}
 }
 
-// unpair makes a replica and its substitute count as two.
+// unpair ends the pair of a replica and its substitute, so that they count as two.
 func (r *replica) unpair() {
 	r.substitute.replaces, r.substitute = nil, nil
 	if m := r.model; r.moving {

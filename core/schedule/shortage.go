@@ -11,7 +11,7 @@ import (
 	"troupe/core/units"
 )
 
-// refuse notes replicas that have no place, with what speaks against the devices.
+// refuse notes that replicas have no place, with the reasons against the devices.
 func (w *world) refuse(q request, missing int) {
 	u := Unmet{Model: q.Name, Missing: missing, Urgency: q.urgency, Shortage: w.shortage(q.model)}
 	u.Why = q.why + "; of " + units.Count(len(w.devices), "device")
@@ -33,7 +33,7 @@ func (w *world) refuse(q request, missing int) {
 	w.unmet = append(w.unmet, u)
 }
 
-// against counts the devices by what speaks against them, and returns the least memory that one lacks.
+// against counts the devices by the reason against them, and returns the least memory that one lacks.
 func (w *world) against(q request) (counts map[string]int, by int64) {
 	counts = make(map[string]int)
 	for _, d := range w.devices {
@@ -51,8 +51,8 @@ func (w *world) against(q request) (counts map[string]int, by int64) {
 	return counts, by
 }
 
-// shortage returns the memory that the device lacks that is otherwise usable and lacks the least; nil: none
-// lacks memory.
+// shortage returns the shortage of the device that lacks the least memory, of those that are usable otherwise; nil:
+// none lacks memory.
 func (w *world) shortage(m *model) *Shortage {
 	var least *Shortage
 	for _, d := range w.devices {
@@ -72,8 +72,7 @@ func (w *world) shortage(m *model) *Shortage {
 	return least
 }
 
-// evictable returns the bytes of the weights on a device that no replica uses, and that a replica of the
-// model would not use either.
+// evictable returns the bytes of the unused weights on a device, without those that a replica of the model would use.
 func (d *device) evictable(m *model) int64 {
 	if d.near[m.Name] == OnDevice && !d.loaded(m, here) {
 		return max(0, d.Unused-m.Weights)
@@ -81,8 +80,8 @@ func (d *device) evictable(m *model) int64 {
 	return d.Unused
 }
 
-// room returns how an operator makes room for a replica: the device on which the fewest bytes have to become
-// free, and the models that would leave it; nil: not by removing models.
+// room returns how an operator makes room for a replica: the device on which the fewest bytes have to become free, and
+// the models that would leave it; nil: removing models does not help.
 func (w *world) room(m *model) *Room {
 	var devices []tenants
 	for _, d := range w.devices {
@@ -129,7 +128,7 @@ func (d *device) holders(but *model) (all []Holder) {
 	return all
 }
 
-// lastFailure returns why the last start of a model failed that is not forgotten; empty: none did.
+// lastFailure returns why a model failed last, with the device; empty: no failure is remembered.
 func (w *world) lastFailure(m *model) (why string) {
 	var last Attempt
 	for _, d := range w.devices {
@@ -141,8 +140,8 @@ func (w *world) lastFailure(m *model) (why string) {
 }
 
 // later reports whether there may soon be room for a replica, so that requests wait: others of the model
-// start; a node is away for a moment, leaves, or is back; a device is silent, or its backoff ends; or replicas leave
-// after their residence or the wait of the requests.
+// start; a node is away for a moment, leaves, or is just back; a device is silent, or its backoff ends; or replicas
+// leave after their residence or the wait of the requests.
 func (w *world) later(q request) bool {
 	if w.away || slices.ContainsFunc(q.replicas, func(r *replica) bool { return r.Progress < Up }) {
 		return true
@@ -162,7 +161,7 @@ func (w *world) later(q request) bool {
 	return ok
 }
 
-// kept returns which pinned or held models a replica could displace otherwise, as the last part of a sentence.
+// kept returns which pinned or held replicas would leave otherwise, as the last part of a sentence.
 func (w *world) kept(q request) (text string) {
 	w.eventually, w.unkept = true, true
 	defer func() { w.eventually, w.unkept = false, false }()

@@ -236,7 +236,7 @@ func (v view) fewer() Want {
 		v.memory.LowSince = v.now
 	}
 	if low := v.now.Sub(v.memory.LowSince); low < v.options.DownAfter {
-		same.Why = fmt.Sprintf("%s would have been enough for %s", units.Count(v.up-1, "replica"), low.Round(time.Second))
+		same.Why = units.Count(v.up-1, "replica") + " would have been enough for " + low.Round(time.Second).String()
 		return same
 	}
 	v.memory.LowSince = time.Time{} // the next one must be surplus for as long

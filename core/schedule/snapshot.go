@@ -41,8 +41,8 @@ type Device struct {
 	Silent      bool
 	SilentSince time.Time // zero: unknown
 	Leaving     bool      // its node leaves, and may come back: like one that drains
-	// Returning are models whose replicas may come back with the node of the device: it has not listed them. None of
-	// these models starts another one there meanwhile.
+	// Returning has the models whose replicas may have come back with the node, which has not listed them yet. They
+	// get no other replica on the device meanwhile.
 	Returning   []string
 	Weights     []string // models whose weights are on the device
 	Unused      int64    // bytes of the weights on the device that no replica uses; they can be evicted
@@ -98,7 +98,7 @@ type Model struct {
 	// IdleAfter is how long a model with Min 0 keeps its replicas without a request; 0: Options.IdleAfter.
 	IdleAfter time.Duration
 	// WakeWait is how long requests for the model may wait for a device that another model uses or is likely to
-	// use again meanwhile; they are gathered. Negative: as long as they want for one in use.
+	// use again; they are gathered meanwhile. Negative: without a limit.
 	WakeWait time.Duration
 	Pinned   bool      // its replicas stay where they are
 	HeldBy   string    // the operator whose command holds the model at Replicas; empty: none
@@ -106,7 +106,7 @@ type Model struct {
 	Demand   Demand
 }
 
-// LoadTimes has the expected times until a replica serves, by the place of its weights. 0: unknown.
+// LoadTimes has the expected times until a new replica serves, by the place of its weights; 0: unknown.
 type LoadTimes struct {
 	Device, Host, Disk time.Duration
 }
@@ -151,8 +151,8 @@ func (p Progress) String() string {
 	return [...]string{"assigned", "starting", "serving", "leaving"}[p]
 }
 
-// Placed is a replica that is on devices, or is assigned to them. One that is no longer assigned is Leaving
-// until it has freed its memory.
+// Placed is a replica that has devices or is assigned to them. One that is withdrawn is Leaving until it has freed its
+// memory.
 type Placed struct {
 	Name     string
 	Model    string
@@ -164,8 +164,8 @@ type Placed struct {
 	Served   bool      // with a failure: it had begun to serve
 	Outdated bool      // it has other files or settings than the deployment wants
 	Streams  int
-	// Files are the files that an outdated replica has loaded, and Weights the bytes of its weights on each
-	// device. Need is its other memory on each device. Empty or zero: as the model says.
+	// Files identifies the files that an outdated replica has loaded. Weights are the bytes of its weights on each
+	// device, and Need is its other memory there. Empty or zero: those of the model.
 	Files   string
 	Weights int64
 	Need    hbm.Need

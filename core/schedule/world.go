@@ -8,7 +8,7 @@ import (
 	"troupe/core/hbm"
 )
 
-// world is the pool while a plan is made.
+// world is the pool with the decisions of a plan that is being made.
 type world struct {
 	at      time.Time
 	options Options
@@ -22,8 +22,8 @@ type world struct {
 	lost    []*replica // without any device that is known
 	away    bool       // a node is away that may be back soon
 	unkept  bool       // for what-if: pinned and held replicas may leave
-	// eventually is set while the plan looks for room that may come later: replicas that must stay for a
-	// while count as ones that may leave.
+	// eventually is set while the plan looks for room that may come later. Then replicas that must stay for their
+	// residence may leave.
 	eventually bool
 }
 
@@ -34,7 +34,7 @@ type device struct {
 	replicas []*replica
 }
 
-// files are the files of a model, divided among the devices of a replica.
+// files identifies the files of a model, and the number of devices among which a replica divides them.
 type files struct {
 	name  string
 	group int
@@ -76,7 +76,7 @@ type replica struct {
 	after      []*replica
 }
 
-// newWorld sorts the snapshot, so that its order does not matter.
+// newWorld returns the pool of a snapshot, and judges its replicas.
 func newWorld(s Snapshot) *world {
 	w := &world{at: s.At, options: s.Options.withDefaults(), memory: s.Memory.clone(), names: make(map[string]bool),
 		files: make(map[files]fileID)}
@@ -159,7 +159,7 @@ func (w *world) addReplicas(all []Placed, devices map[string]*device, models map
 	return replicas
 }
 
-// idOf returns the number of files.
+// idOf returns the ID of files.
 func (w *world) idOf(f files) fileID {
 	if w.files[f] == 0 {
 		w.files[f] = fileID(len(w.files) + 1)
@@ -183,8 +183,7 @@ func (r *replica) leave(why, cause string) {
 	}
 }
 
-// expect adds a replica of a model to the utilization of the device. A model whose utilization is unknown
-// counts as one that others should not join.
+// expect adds the expected utilization of a replica to a device. If it is unknown, other models do not join.
 func (d *device) expect(m *model) {
 	use := m.Demand.Utilization
 	if use < 0 || m.serving() == 0 {
@@ -222,7 +221,7 @@ func (m *model) serving() (n int) {
 	return n
 }
 
-// waiting returns the number of replicas that are assigned and have not begun. Substitutes do not count.
+// waiting returns the number of replicas that have not begun to load. Substitutes do not count.
 func (m *model) waiting() (n int) {
 	for _, r := range m.replicas {
 		if r.Progress == Assigned && !r.started && r.replaces == nil {
@@ -232,7 +231,7 @@ func (m *model) waiting() (n int) {
 	return n
 }
 
-// settled returns when the newest of the replicas that serve began to.
+// settled returns when the last of the replicas that serve began to serve.
 func (m *model) settled() (newest time.Time) {
 	for _, r := range m.replicas {
 		if r.Progress == Up && r.Since.After(newest) {
@@ -242,7 +241,7 @@ func (m *model) settled() (newest time.Time) {
 	return newest
 }
 
-// most returns the largest number of replicas that a model may have, without one that is being replaced.
+// most returns the largest number of replicas that a model may have, apart from one that is being replaced.
 func (m *model) most() int { return max(m.Max, m.want.Replicas) }
 
 // bytes returns the memory of a replica on all of its devices.
