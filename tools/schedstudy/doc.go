@@ -5,6 +5,7 @@
 //
 //	capacity   the highest rate that replicas of each model serve within the SLO, by bisection
 //	day        a day of four models on 16 devices, and the bounds of package bound
+//	sweep      the same with settings of the policy "threshold"
 //	multiples  the same with multiples of the demand, near the largest one that any schedule could carry
 //	slots      five models on three devices, and the least loads of package slots
 //	zipf       twenty models on four devices, and those with the most requests alone on them

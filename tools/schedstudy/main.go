@@ -15,11 +15,11 @@ import (
 
 // studies are the parts of the page, each of which simulates one scenario. Those run that are named.
 var studies = map[string]func(*study) error{"capacity": (*study).capacities, "day": (*study).days,
-	"slots": (*study).slots, "zipf": (*study).zipf, "multiples": (*study).multiples}
+	"slots": (*study).slots, "zipf": (*study).zipf, "multiples": (*study).multiples, "sweep": (*study).sweeps}
 
 func main() {
 	s := &study{}
-	parts := flag.String("run", "capacity,day,multiples,slots,zipf", "studies whose missing results are computed")
+	parts := flag.String("run", "capacity,day,sweep,multiples,slots,zipf", "studies whose missing results are computed")
 	flag.StringVar(&s.scenarios, "scenarios", "examples/scenarios", "folder of the scenarios")
 	flag.StringVar(&s.solver, "solver", "tools/bound", "folder of the solver")
 	flag.StringVar(&s.file, "results", "docs/simulations/scheduler.json", "file with results; those in it are kept")
@@ -45,7 +45,7 @@ func (s *study) run(parts []string) error {
 	if err := s.results.load(s.file); err != nil {
 		return err
 	}
-	for _, name := range []string{"capacity", "day", "multiples", "slots", "zipf"} {
+	for _, name := range []string{"capacity", "day", "sweep", "multiples", "slots", "zipf"} {
 		if slices.Contains(parts, name) {
 			if err := studies[name](s); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

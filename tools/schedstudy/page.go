@@ -17,7 +17,7 @@ func (s *study) write() error {
 	t, err := template.New("page").Funcs(template.FuncMap{"capacities": s.capacityTable, "day": s.dayTable,
 		"bounds": s.boundTable, "slots": s.slotTable, "multiples": s.multipleTable, "zipf": s.zipfTable,
 		"hours": func() int { return s.hours }, "div": func(a, b int) int { return a / b }, "rare": s.rare,
-		"seeds": func() string { return fmt.Sprintf("Number of seeds: %d.", s.seeds) }}).Parse(pageText)
+		"sweep": s.sweepTable}).Parse(pageText)
 	if err != nil {
 		return err
 	}
@@ -91,36 +91,44 @@ func (s *study) boundOf(when string, seed int, m, what string) float64 {
 	return s.results.Bounds[fmt.Sprintf("%s/%d/%s%s", s.dayKey(when, "bound"), seed, m, what)]
 }
 
+// dayHead is the end of the head of tables with rows of dayRow.
+const dayHead = "| device-hours | of the bound | code in SLO, % | translate | chat | summarize, P99 of TTFT | starts |"
+
 func (s *study) dayTable(when string) string {
 	var rows []string
 	for _, way := range ways {
-		key, minimum := s.dayKey(when, way.name), modes[0].name
+		bound := modes[0].name
 		if strings.Contains(way.name, "from 0") {
-			minimum = modes[1].name
+			bound = modes[1].name
 		}
-		row := "| " + way.name + " | " + spread(s.figures(key, func(_ int, r run) float64 {
-			return r.DeviceHours * 24 / float64(s.hours)
-		}), "%.1f")
-		row += " | " + spread(s.figures(key, func(seed int, r run) float64 {
-			return r.DeviceHours / s.boundOf(when, seed, minimum, "")
-		}), "%.2f")
-		for i := range models {
-			if i < len(models)-1 {
-				row += " | " + s.attained(key, i)
-			} else {
-				row += " | " + s.ttft(key, i, "%.0f s")
-			}
-		}
-		row += " | " + spread(s.figures(key, func(_ int, r run) (n float64) {
-			for _, m := range r.Models {
-				n += float64(m.Starts)
-			}
-			return n
-		}), "%.0f")
-		rows = append(rows, row+" |")
+		rows = append(rows, s.dayRow(way.name, s.dayKey(when, way.name), when, bound))
 	}
-	return table("| | device-hours | of the bound | code in SLO, % | translate | chat | "+
-		"summarize, P99 of TTFT | starts |", rows)
+	return table("| "+dayHead, rows)
+}
+
+// dayRow returns the row of a table, with the results of a key.
+func (s *study) dayRow(name, key, when, bound string) string {
+	row := "| " + name + " | " + spread(s.figures(key, func(_ int, r run) float64 {
+		return r.DeviceHours * 24 / float64(s.hours)
+	}), "%.1f")
+	row += " | " + spread(s.figures(key, func(seed int, r run) float64 {
+		return r.DeviceHours / s.boundOf(when, seed, bound, "")
+	}), "%.2f")
+	for i := range models {
+		if i < len(models)-1 {
+			row += " | " + s.attained(key, i)
+		} else {
+			row += " | " + s.ttft(key, i, "%.0f s")
+		}
+	}
+	return row + " | " + spread(s.figures(key, starts), "%.0f") + " |"
+}
+
+func starts(_ int, r run) (n float64) {
+	for _, m := range r.Models {
+		n += float64(m.Starts)
+	}
+	return n
 }
 
 func (s *study) boundTable(when string) string {
@@ -175,13 +183,12 @@ func (s *study) slotTable() string {
 func (s *study) rare(what string) string {
 	factor, format := 100.0, "%.0f"
 	switch what {
-	case "LRU", "100 s":
+	case "LRU":
 		factor = 1
 	case "requests":
 		format = "%.1f"
 	}
-	key := map[string]string{"LRU": "LRU", "100 s": seenWait.String(), "requests": "rare requests",
-		"loads": "rare loads"}[what]
+	key := map[string]string{"LRU": "LRU", "requests": "rare requests", "loads": "rare loads"}[what]
 	var all []float64
 	for seed := 1; seed <= s.seeds; seed++ {
 		if f, known := s.results.Bounds[fmt.Sprintf("slots/%d/%s", seed, key)]; known {
@@ -200,18 +207,13 @@ func refused(_ int, r run) (n float64) {
 
 func (s *study) zipfTable() string {
 	var rows []string
-	for _, row := range []string{"zipf/all", "zipf/hot models alone"} {
-		text := "| " + strings.TrimPrefix(row, "zipf/")
+	for _, z := range zipfRows {
+		text, row := "| "+z.name, z.key()
 		for i := range hotModels {
 			text += " | " + s.ttft(row, i, "%.3f s")
 		}
 		text += " | " + spread(s.figures(row, refused), "%.0f")
-		text += " | " + spread(s.figures(row, func(_ int, r run) (n float64) {
-			for _, m := range r.Models {
-				n += float64(m.Starts)
-			}
-			return n
-		}), "%.0f")
+		text += " | " + spread(s.figures(row, starts), "%.0f")
 		text += " | " + spread(s.figures(row, func(_ int, r run) (n float64) {
 			for _, m := range r.Models[hotModels:] {
 				n = max(n, m.TTFT99)

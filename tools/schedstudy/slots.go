@@ -13,9 +13,6 @@ const slotScenario = "scheduler-slots"
 // slotWaits are the bounds of waits for which loads are counted.
 var slotWaits = []time.Duration{time.Second, time.Minute, time.Hour}
 
-// seenWait is about the P99 of the waits that the scheduler has with the longest bound.
-const seenWait = 100 * time.Second
-
 // waitWords are the waits in tables.
 var waitWords = map[time.Duration]string{time.Second: "1 s", time.Minute: "1 min", time.Hour: "1 h"}
 
@@ -80,7 +77,7 @@ func (s *study) slotBounds(seed int) error {
 	at := func(what string) string { return fmt.Sprintf("slots/%d/%s", seed, what) }
 	b[at("LRU")], b[at("rare loads")] = float64(total), float64(rare)/float64(total)
 	b[at("rare requests")] = float64(rareRequests) / float64(len(all))
-	for _, wait := range append(slotWaits, seenWait) {
+	for _, wait := range slotWaits {
 		b[at(wait.String())] = float64(slots.Least(all, len(names), held, wait))
 	}
 	return s.results.save(s.file)

@@ -9,16 +9,34 @@ import (
 const (
 	zipfScenario = "scheduler-zipf"
 	hotModels    = 4
+	fitting      = 12 // models that fit on the devices
 )
 
-// zipf simulates twenty models on four devices, and those with the most requests alone on them.
+// zipfRow is a simulation of the first models of the scenario.
+type zipfRow struct {
+	name   string
+	models int // 0: all
+	set    []simulate.Setting
+}
+
+// zipfRows are the rows of the table.
+var zipfRows = []zipfRow{
+	{"hot models alone", hotModels, nil},
+	{"the twelve that fit", fitting, nil},
+	{"all", 0, nil},
+	{"all, hot ones high", 0, settings("deployments.m01.priority=high", "deployments.m02.priority=high",
+		"deployments.m03.priority=high", "deployments.m04.priority=high")},
+}
+
+func (r zipfRow) key() string { return "zipf/" + r.name }
+
+// zipf simulates twenty models on four devices, and some of them alone.
 func (s *study) zipf() error {
 	for seed := 1; seed <= s.seeds; seed++ {
-		if err := s.simulate("zipf/all", zipfScenario, seed); err != nil {
-			return err
-		}
-		if err := s.simulateSome("zipf/hot models alone", zipfScenario, seed, hotModels); err != nil {
-			return err
+		for _, row := range zipfRows {
+			if err := s.simulateSome(row.key(), zipfScenario, seed, row.models, row.set...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
