@@ -18,12 +18,14 @@ const turnWithin = 1500 * time.Millisecond
 type turnChecks struct {
 	running map[*Device]int
 	overdue map[string]map[string]bool // by node and replica: its turn is overdue
+	started map[string]uint64          // by node and replica: incarnation that last requested a turn
 	taken   uint64                     // turns of one step
 	reports uint64                     // of overdue turns
 }
 
 func newTurnChecks() turnChecks {
-	return turnChecks{running: make(map[*Device]int), overdue: make(map[string]map[string]bool)}
+	return turnChecks{running: make(map[*Device]int), overdue: make(map[string]map[string]bool),
+		started: make(map[string]uint64)}
 }
 
 // nodeOf returns the node of a device, or of an address.
@@ -58,8 +60,12 @@ func (c *checks) turn(address string, m proto.Message) {
 	switch m := m.(type) {
 	case *messages.TurnEnded:
 		delete(t.overdue[node], m.GetReplica())
-	case *messages.RequestTurn:
-		delete(t.overdue[node], m.GetReplica())
+	case *messages.RequestTurn: // a repeated one ends no turn, but that of a new incarnation does
+		name := node + "/" + m.GetReplica()
+		if m.GetStarted() != t.started[name] {
+			t.started[name] = m.GetStarted()
+			delete(t.overdue[node], m.GetReplica())
+		}
 	case *messages.TurnGranted:
 		if !m.GetOpen() {
 			t.taken++
