@@ -168,7 +168,8 @@ func TestFiles(t *testing.T) {
 // is not known yet.
 func TestUnknownRevision(t *testing.T) {
 	known := revisionsOf([]*messages.ApplyDeployment{
-		{Spec: &messages.DeploymentSpec{Name: "m", RevisionDigest: "r"}}, {Spec: &messages.DeploymentSpec{Name: "new"}}})
+		{Spec: &messages.DeploymentSpec{Name: "m", RevisionDigest: "r"}},
+		{Spec: &messages.DeploymentSpec{Name: "new"}}})
 	gpus := []*messages.GpuStatus{{Uuid: "u0", MemoryBytes: 100,
 		Weights: []*messages.GpuWeights{{Model: "old", Bytes: 7}, {Model: "n", RevisionDigest: "r", Bytes: 5}}}}
 	d := devicesOn(core.Node{Name: "a", GPUs: []string{"gpu-0"}}, gpus, nil, known)[0]
