@@ -348,8 +348,8 @@ func TestPausesAndExplains(t *testing.T) {
 		s.set(func() { s.paused = false })
 		s.after(3*time.Second, "m: 1 [m-0] of term 7")
 		status = s.ask(&messages.GetPlanner{}).(*messages.PlannerStatus)
-		if last := status.GetLast(); len(last.GetWrites()) != 1 || len(last.GetReplicas()) != 0 {
-			t.Errorf("the last plan lists its writes only: %v", last)
+		if last := status.GetLast(); len(last.GetModels()) != 1 || len(last.GetReplicas()) != 0 {
+			t.Errorf("the last plan lists replicas, or no models: %v", last)
 		}
 		h := s.ask(&messages.GetPlanHistory{}).(*messages.PlanHistory)
 		if len(h.GetPlans()) != 1 || len(h.GetPlans()[0].GetSteps()) != 5 || h.GetPlans()[0].GetOutcome() != "stored" {
