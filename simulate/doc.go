@@ -9,6 +9,7 @@
 //	core/deployment           when a replica is started, drained, moved, replaced and stopped
 //	core/schedule             where replicas are placed, and how many there are
 //	core/planner              when a deployment is scaled, or put to sleep
+//	core/cost                 how long steps take, and what a replica can carry
 //	core/device, core/hbm,    what is in the memory of a device, how KV memory is divided, and which weights
 //	core/residency            stay on the device
 //	core/hostcache            which images of weights and adapters are in host memory, and of weights on disk
