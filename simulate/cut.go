@@ -99,7 +99,9 @@ func (n *node) reconnect() {
 		n.gone = false
 		n.life++
 		s.tellMembers()
+		return
 	}
+	n.announceAll() // the router may have missed changes
 }
 
 func (r *replica) reconnect(now time.Time) {

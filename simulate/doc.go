@@ -17,6 +17,7 @@
 //	core/lora                 which adapters are on a device
 //	core/offload, core/tier   which KV blocks are copied to the tiers of a node, and which ones these keep
 //	core/restore              which KV blocks are restored instead of being computed
+//	core/remote, core/export  which KV blocks are fetched from other replicas and nodes
 //	core/migrate              how a running sequence moves to another replica
 //	core/session, core/wake   which requests wait for a replica, and where a sequence goes on that lost its own
 //	core/quarantine           when a device that failed is used again
@@ -44,6 +45,13 @@
 // When such a copy ends is known when it begins. The link of a device and the disk of a node are in both models, so
 // weights on the one hand, and adapters and KV blocks on the other, do not delay each other. They share the host
 // cache.
+//
+// # Remote KV blocks
+//
+// Nodes with Tiers.Remote fetch KV blocks that other replicas have, or the tiers of other nodes that
+// have it too (remote.go). A fetch takes the networks of both nodes, the links of both devices and the
+// disk at once, like the copies of other KV blocks; its blocks arrive one after another. The one router
+// names who has them. It may also name a tier of the node that asks; blocks from there on are not fetched.
 //
 // # Migrations
 //
@@ -82,7 +90,8 @@
 //	         network is cut. A node whose network is cut is lost to the others, and goes on. Its sessions,
 //	         the router and the deployments notice the silence as above; after 1.2 s its replicas drop the
 //	         sequences, and the node joins again as another member. A load that gets no bytes from another
-//	         node for 10 s uses another source, and a migration fails after 15 s.
+//	         node for 10 s uses another source, a migration fails after 15 s, and KV blocks that do not arrive
+//	         are computed.
 //
 // A sequence that loses its replica is submitted again by its session with the tokens that it has. They are
 // computed again, but for the blocks that another replica or a tier has.
@@ -108,8 +117,7 @@
 //
 // Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
 // lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
-// single replicas are not simulated, nor are KV blocks of other nodes, apart from those of sequences that migrate.
-// Weights are right, so there are no canaries. The pages for adapters do not change, and a step takes no longer because
-// of its adapters. Replicas send announcements on a timer of their own only if an earlier one had no room for all
-// changes; the actors send one every 300 ms.
+// single replicas are not simulated. Weights are right, so there are no canaries. The pages for adapters do not change,
+// and a step takes no longer because of its adapters. Replicas send announcements on a timer of their own only if an
+// earlier one had no room for all changes; the actors send one every 300 ms.
 package simulate

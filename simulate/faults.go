@@ -160,6 +160,7 @@ func (n *node) fail(back time.Duration) {
 	life := n.life
 	for _, t := range n.tiers {
 		t.lost = true
+		t.stop(now)
 	}
 	for _, d := range n.devices {
 		d.lose()
@@ -168,6 +169,11 @@ func (n *node) fail(back time.Duration) {
 	n.cache, n.speeds = newHostImages(n.HostCache), loadsource.Speeds{}
 	n.read.free, n.write.free = time.Time{}, time.Time{}
 	n.tiers = s.newTiers(n)
+	n.in.free, n.out.free = time.Time{}, time.Time{}
+	if n.remote != nil {
+		n.remote.lost = true
+		n.remote = s.newRemoteTier(n)
+	}
 	n.onDisk.lose()
 	s.after(nodeGoneAfter, func() {
 		if n.lost && n.life == life {
@@ -191,6 +197,7 @@ func (n *node) back() {
 }
 
 func (s *simulation) tellMembers() {
+	s.post(s.routerMembers)
 	for _, c := range s.cfg.Deployments {
 		m := s.models[c.Name]
 		m.post(m.members())

@@ -45,7 +45,8 @@ type faultyLink struct {
 func (s *simulation) linkOf(f Fault) faultyLink {
 	switch {
 	case f.Network != "":
-		return faultyLink{"network", f.Network, []*pipe{s.nodes[f.Network].network}, nil}
+		n := s.nodes[f.Network]
+		return faultyLink{"network", f.Network, []*pipe{n.network}, []*link{&n.in, &n.out}}
 	case f.Disk != "":
 		n := s.nodes[f.Disk]
 		return faultyLink{"disk", f.Disk, []*pipe{n.disk, n.images}, []*link{&n.read, &n.write}}

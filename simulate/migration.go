@@ -13,9 +13,9 @@ import (
 	"troupe/core/session"
 )
 
-// migration migrates sequences from and to a replica, as package migration of the actors. Messages between replicas
-// take no time, and are lost if their nodes do not reach each other. Blocks are copied over the links of both devices
-// and the network between their nodes.
+// migration migrates sequences from and to a replica, as package migration of the actors. Messages
+// between replicas take no time, and are lost if their nodes do not reach each other. Blocks are
+// copied over the links of both devices and the network between their nodes.
 type migration struct {
 	*replica
 	source   *migrate.Source
@@ -71,7 +71,8 @@ func (m *migration) open() {
 	m.target.Open(m.shape())
 }
 
-// stop ends the migrations of a replica that stops or restarts. The other replicas learn that at once.
+// stop ends the migrations of a replica that stops or restarts. The other replicas learn that at
+// once.
 func (m *migration) stop() {
 	now := m.sim.key.at
 	for _, k := range slices.SortedFunc(maps.Keys(m.arriving), migrate.CompareKeys) {
@@ -148,8 +149,8 @@ func (m *migration) lost(peer migrate.Actor, now time.Time) {
 	m.perform(m.target.Lost(peer, now))
 }
 
-// losePeer tells the replicas of some nodes that one has ended or is not reached, if they migrate sequences from or to
-// it.
+// losePeer tells the replicas of some nodes that one has ended or is not reached, if they migrate
+// sequences from or to it.
 func (r *replica) losePeer(hears func(*node) bool) {
 	at := r.migrant()
 	for _, other := range r.model.replicas {

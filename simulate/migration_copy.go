@@ -51,7 +51,8 @@ func (m *migration) over(to *replica) (all []*pipe) {
 	return all
 }
 
-// reject ends the copy into the reserved blocks, if there is one. A source that is not reached does not learn that.
+// reject ends the copy into the reserved blocks, if there is one. A source that is not reached does
+// not learn that.
 func (m *migration) reject(a *arriving) {
 	if m.peer(a.Source) != nil {
 		m.sim.copies.abort(a.receiving)

@@ -19,8 +19,8 @@ type span struct {
 	from, to int // positions
 }
 
-// computed returns what was computed of a sequence, in the order of the record. Adjacent parts of the same replica are
-// one.
+// computed returns what was computed of a sequence, in the order of the record. Adjacent parts of
+// the same replica are one.
 func computed(t *testing.T, record, id string) (all []span) {
 	t.Helper()
 	last := make(map[string][]int) // indices of all in the last run, by replica
@@ -59,14 +59,15 @@ func computed(t *testing.T, record, id string) (all []span) {
 	return merged
 }
 
-// onceBy reports whether a sequence of long was computed once, first by one replica and then by another.
+// onceBy reports whether a sequence of long was computed once, first by one replica and then by
+// another.
 func onceBy(all []span, first, then string) bool {
 	return len(all) == 2 && all[0].replica == first && all[1].replica == then && all[0].from == 0 &&
 		all[1].from == all[0].to && all[1].to == 160+1700-1
 }
 
-// migrating returns a configuration in which m-0 is preempted at 10 s, so that its sequences migrate to m-1: KV blocks
-// of 1 MiB, over a network with 10 MiB per second.
+// migrating returns a configuration in which m-0 is preempted at 10 s, so that its sequences
+// migrate to m-1: KV blocks of 1 MiB, over a network with 10 MiB per second.
 func migrating(faults ...Fault) Config {
 	cfg := onTwoNodes(deploy("m", 2), faults...)
 	cfg.Nodes = []Node{{Name: "a", Network: 10 << 20}, {Name: "b", Network: 10 << 20}}
@@ -74,9 +75,9 @@ func migrating(faults ...Fault) Config {
 	return cfg
 }
 
-// TestMigration checks that the sequence of a replica that leaves migrates to another one over the network, that no
-// token of it is computed twice, and that it is not computed only while its last blocks are sent. Blocks that fill
-// during that time are sent too.
+// TestMigration checks that the sequence of a replica that leaves migrates to another one over the
+// network, that no token of it is computed twice, and that it is not computed only while its last
+// blocks are sent. Blocks that fill during that time are sent too.
 func TestMigration(t *testing.T) {
 	result, record := simulate(t, migrating(), []workload.Request{long(0), long(time.Millisecond)})
 	m := result.Models[0]
@@ -87,8 +88,9 @@ func TestMigration(t *testing.T) {
 	if all := computed(t, record, "r0"); !onceBy(all, "m-0", "m-1") {
 		t.Errorf("computed: %v\n%s", all, lives(record))
 	}
-	// 40 blocks take 4 s, in which the sequence fills others; the last one that is full and the partial one are sent
-	// while it waits. So 59 blocks take 5.9 s, after the step in flight has ended.
+	// 40 blocks take 4 s, in which the sequence fills others; the last one that is full and the
+	// partial one are sent while it waits. So 59 blocks take 5.9 s, after the step in flight has
+	// ended.
 	if m.MigrationBlocks != 59 || m.MigrationBytes != 59<<20 || m.MigrationReused != 0 || *m.MigrationPauseP50 != 0.2 ||
 		*m.MigrationP50 < 5.9 || *m.MigrationP50 > 5.93 {
 		t.Errorf("%d bytes of %d blocks, %v s, of which a pause of %v s\n%s", m.MigrationBytes, m.MigrationBlocks,
@@ -96,8 +98,8 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// TestMigrationsShare checks that sequences that migrate at the same time share the network with each other, and the
-// link of a device with a load of weights.
+// TestMigrationsShare checks that sequences that migrate at the same time share the network with
+// each other, and the link of a device with a load of weights.
 func TestMigrationsShare(t *testing.T) {
 	pairs := []workload.Request{long(0), long(time.Millisecond), long(2 * time.Millisecond), long(3 * time.Millisecond)}
 	for i := range pairs {
@@ -130,8 +132,9 @@ func TestMigrationsShare(t *testing.T) {
 	}
 }
 
-// TestMigrationFaults checks that a sequence goes on where it is if the network is cut while its blocks are sent, or if
-// the other replica is lost or crashes, that it migrates later, and that no token is computed twice.
+// TestMigrationFaults checks that a sequence goes on where it is if the network is cut while its
+// blocks are sent, or if the other replica is lost or crashes, that it migrates later, and that no
+// token is computed twice.
 func TestMigrationFaults(t *testing.T) {
 	stays := func(at, why string) string {
 		return `{"at":` + at + `,"event":"migrate","replica":"m-0","request":"r0","target":"m-1","stays":"` + why
@@ -165,8 +168,8 @@ func TestMigrationFaults(t *testing.T) {
 	}
 }
 
-// TestMigrationSourceLost checks that a sequence is computed again elsewhere if its replica is lost while it migrates,
-// and that the room that was reserved for it is free then.
+// TestMigrationSourceLost checks that a sequence is computed again elsewhere if its replica is lost
+// while it migrates, and that the room that was reserved for it is free then.
 func TestMigrationSourceLost(t *testing.T) {
 	cfg := migrating(Fault{At: 12 * time.Second, Node: "a"})
 	cfg.Deployments[0].MaxSequences = 2 // one runs on m-1, and the other place is reserved for 5 s
@@ -185,8 +188,8 @@ func TestMigrationSourceLost(t *testing.T) {
 	}
 }
 
-// TestMigrationOfWaiting checks that a sequence that waits migrates without blocks, while one that runs stays as long
-// as the other replica has no place for it.
+// TestMigrationOfWaiting checks that a sequence that waits migrates without blocks, while one that
+// runs stays as long as the other replica has no place for it.
 func TestMigrationOfWaiting(t *testing.T) {
 	cfg := migrating()
 	cfg.Deployments[0].MaxSequences = 1
@@ -214,8 +217,8 @@ func TestMigrationReuses(t *testing.T) {
 	}
 }
 
-// TestMigrationsInReports checks that the figures of migrations are in the table, and in CSV and JSON, and that the
-// table has none without migrations.
+// TestMigrationsInReports checks that the figures of migrations are in the table, and in CSV and
+// JSON, and that the table has none without migrations.
 func TestMigrationsInReports(t *testing.T) {
 	all := []workload.Request{long(0), long(time.Millisecond)}
 	cfg := migrating()

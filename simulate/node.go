@@ -27,7 +27,11 @@ type node struct {
 	onDisk        *diskImages
 	read, write   link // of its disk, for adapters and KV blocks
 	cache         *hostImages
-	tiers         []*kvTier // the fastest first
+	tiers         []*kvTier   // the fastest first
+	remote        *remoteTier // nil: it has none
+	in, out       link        // of its network, for KV blocks
+	told          uint64      // announcements of its tiers to the router
+	follows       int         // the process that the router follows
 	speeds        loadsource.Speeds
 }
 
@@ -49,6 +53,9 @@ func (s *simulation) addNodes() {
 			n.onDisk = &diskImages{Machine: hostcache.New(n.WeightsDisk), node: n}
 			n.read, n.write = link{Link: n.DiskRead, sim: s}, link{Link: n.DiskWrite, sim: s}
 			n.cache, n.tiers = newHostImages(n.HostCache), s.newTiers(n)
+			network := Link{BytesPerSecond: n.Network}
+			n.in, n.out = link{Link: network, sim: s}, link{Link: network, sim: s}
+			n.remote = s.newRemoteTier(n)
 			s.nodes[d.Node] = n
 			s.nodeOrder = append(s.nodeOrder, n)
 		}

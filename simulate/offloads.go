@@ -49,7 +49,8 @@ func (t *tiering) copyDown(e offload.Copy) {
 	below, size, hashes := t.tiers[0], t.replica.model.blockSize(), make([]kv.Hash, len(e.Blocks))
 	at := make(map[kv.Hash]int, len(e.Blocks))
 	for i, b := range e.Blocks {
-		hashes[i], at[b.Hash] = b.Hash, i
+		hashes[i] = b.Hash.Namespaced(t.space)
+		at[hashes[i]] = i
 	}
 	t.requests++
 	id := fmt.Sprintf("%s-%d", t.id, t.requests)

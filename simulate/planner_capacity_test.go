@@ -10,8 +10,9 @@ import (
 	"troupe/workload"
 )
 
-// TestCapacity checks that the planner knows what a replica can carry from the costs of its steps, as on a cluster with
-// a profile, and starts as many as the rate needs before requests miss the SLO.
+// TestCapacity checks that the planner knows what a replica can carry from the costs of its steps,
+// as on a cluster with a profile, and starts as many as the rate needs before requests miss the
+// SLO.
 func TestCapacity(t *testing.T) {
 	d := deploy("m", 1)
 	d.MinReplicas, d.MaxReplicas, d.Priority = 1, 3, schedule.High

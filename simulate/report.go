@@ -116,11 +116,16 @@ func columnsOf(all []Result) (columns []figure) {
 }
 
 // happened reports whether a figure is more than 0 for a model.
-func (f figure) happened(all []Result) bool {
+func (f figure) happened(all []Result) bool { return f.any(all, func(v float64) bool { return v > 0 }) }
+
+// known reports whether a figure is known of a model.
+func (f figure) known(all []Result) bool { return f.any(all, func(float64) bool { return true }) }
+
+func (f figure) any(all []Result, holds func(float64) bool) bool {
 	return slices.ContainsFunc(all, func(r Result) bool {
 		return slices.ContainsFunc(r.Models, func(m ModelResult) bool {
 			v := f.of(m)
-			return v != nil && *v > 0
+			return v != nil && holds(*v)
 		})
 	})
 }

@@ -30,6 +30,8 @@ var parts = []part{
 		numbered("OFFLOADED", "offloaded_tokens", func(m ModelResult) *uint64 { return m.Offloaded }),
 		numbered("FROM DRAM", "restored_dram_tokens", func(m ModelResult) *uint64 { return m.RestoredDRAM }),
 		numbered("FROM NVME", "restored_nvme_tokens", func(m ModelResult) *uint64 { return m.RestoredNVMe }),
+		{"FROM OTHERS", "restored_remote_tokens", func(m ModelResult) *float64 { return figureOf(m.RestoredRemote) },
+			whole, true},
 		{"RESTORED", "restored", func(m ModelResult) *float64 { return m.Restored }, percent, false},
 		numbered("RESTORES", "restores", func(m ModelResult) *uint64 { return m.Restores }),
 		numbered("AVOIDED", "restores_avoided", func(m ModelResult) *uint64 { return m.Avoided }),
@@ -52,12 +54,14 @@ var parts = []part{
 
 // numbered returns the figure of a number; nil stays nil.
 func numbered(title, key string, of func(ModelResult) *uint64) figure {
-	return figure{title, key, func(m ModelResult) *float64 {
-		if n := of(m); n != nil {
-			return count(int(*n))
-		}
+	return figure{title, key, func(m ModelResult) *float64 { return figureOf(of(m)) }, whole, false}
+}
+
+func figureOf(n *uint64) *float64 {
+	if n == nil {
 		return nil
-	}, whole, false}
+	}
+	return count(int(*n))
 }
 
 // allFigures returns the columns of CSV.
@@ -83,7 +87,8 @@ func (p part) print(to io.Writer, all []Result) error {
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\n", p.title)
-	for _, f := range p.figures {
+	columns := slices.DeleteFunc(slices.Clone(p.figures), func(f figure) bool { return f.life && !f.known(all) })
+	for _, f := range columns {
 		fmt.Fprint(w, "\t", f.title)
 	}
 	for i, m := range all[0].Models {
@@ -91,7 +96,7 @@ func (p part) print(to io.Writer, all []Result) error {
 			continue
 		}
 		fmt.Fprint(w, "\n", m.Model)
-		for _, f := range p.figures {
+		for _, f := range columns {
 			fmt.Fprint(w, "\t", f.over(all, i))
 		}
 	}

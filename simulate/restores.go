@@ -67,8 +67,9 @@ type gate struct {
 	left     time.Duration
 }
 
-// copyUp copies the leading blocks of a lookup to HBM. Tiers copy in parallel: DRAM over the link of the device, and
-// NVMe over that of the disk, plus the time of one block on the link of the device. What has not arrived in time is
+// copyUp copies the leading blocks of a lookup to HBM. Tiers copy in parallel: DRAM over the link of
+// the device, and NVMe over that of the disk, plus the time of one block on the link of the device.
+// Other replicas and nodes send at the same time (remote_fetch.go). What has not arrived in time is
 // computed instead.
 func (t *tiering) copyUp(e restore.Copy) {
 	r, l := t.replica, t.lookups[e.Number]
@@ -76,9 +77,11 @@ func (t *tiering) copyUp(e restore.Copy) {
 	r.perform(r.machine.PublishBlocks(), now)
 	deadline, sources := now.Add(e.Within), l.sources[:len(e.Blocks)]
 	from := t.book(sources, max(1, e.Parts))
+	c := t.newCopy(e, l, sources)
+	c.fetchAll(deadline)
 	arrives := make([]time.Time, max(1, e.Parts))
 	for part := range arrives {
-		arrives[part] = now
+		arrives[part] = c.partEnds(part, now)
 		for _, reads := range from {
 			if reads.blocks > 0 {
 				arrives[part] = latest(arrives[part], reads.partEnds(part))
@@ -87,29 +90,27 @@ func (t *tiering) copyUp(e restore.Copy) {
 		if e.Gate && !arrives[part].After(deadline) {
 			elapsed := arrives[part].Sub(now)
 			t.after(elapsed, func() {
-				t.performRestore(t.restores.Arrived(e.Number, part+1, e.Parts, elapsed))
+				if c.connected() {
+					t.performRestore(t.restores.Arrived(e.Number, part+1, e.Parts, elapsed))
+				}
 			})
 		}
 	}
 	if e.Gate {
 		t.gates[e.Number] = &gate{arrives, deadline, kv.GateTimeout}
 	}
-	result, ends := t.resultOf(sources, from, now, deadline)
-	r.sim.record.restore(r, e, result.Blocks)
-	t.after(ends.Sub(now), func() {
-		for _, source := range sources[:result.Blocks] {
-			t.restored[t.tiers[source].name]++
-		}
-		t.unlock(l, e.Number)
-		t.event(func() { t.performRestore(t.restores.Copied(e.Number, result)) })
-	})
+	ends := c.readAll(from, now, deadline)
+	r.sim.record.restore(r, e, c.expected(deadline))
+	t.after(ends.Sub(now), c.end)
 }
 
 // book books the reads of each tier.
 func (t *tiering) book(sources []int, parts int) []*reads {
 	counts, size := make([]int, len(t.tiers)), t.replica.model.blockSize()
 	for _, source := range sources {
-		counts[source]++
+		if source < len(t.tiers) {
+			counts[source]++
+		}
 	}
 	all, d := make([]*reads, len(t.tiers)), t.replica.device
 	for i, below := range t.tiers {
@@ -120,36 +121,6 @@ func (t *tiering) book(sources []int, parts int) []*reads {
 		all[i] = d.up.read(counts[i], size, parts, 0)
 	}
 	return all
-}
-
-// resultOf returns what is copied until a deadline, and when the copies end.
-func (t *tiering) resultOf(sources []int, from []*reads, now, deadline time.Time) (restore.Result, time.Time) {
-	result, ends := restore.Result{Reads: make([]restore.Read, len(t.tiers))}, now
-	late := make([]bool, len(t.tiers))
-	for i, source := range sources {
-		read, at := &result.Reads[source], from[source].blockEnds()
-		if at.After(deadline) {
-			late[source] = true
-			result.Why = "not all blocks arrived in time"
-			continue
-		}
-		if ends = latest(ends, at); result.Blocks == i {
-			result.Blocks++
-		}
-		// A rate of no time at all would not be a measurement.
-		read.Bytes, read.Took = read.Bytes+t.replica.model.blockSize(), max(read.Took, at.Sub(now), 1)
-	}
-	for i, is := range late {
-		if !is {
-			continue
-		}
-		// At least one block took this long. If it were not counted, a tier that became slow would keep its rate.
-		read := &result.Reads[i]
-		read.Bytes, read.Took = max(read.Bytes, t.replica.model.blockSize()), deadline.Sub(now)
-		from[i].cut(deadline)
-		ends = deadline
-	}
-	return result, ends
 }
 
 // abort is why a step ends early.

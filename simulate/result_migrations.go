@@ -13,10 +13,11 @@ type MigrationUse struct {
 	MigrationsFailed int    `json:"migrations_failed"` // attempts after which a sequence stayed
 	MigrationBytes   uint64 `json:"migration_bytes"`   // sent, also by attempts that failed
 	MigrationBlocks  int    `json:"migration_blocks"`  // KV blocks of the sequences that moved
-	// MigrationReused are those of these blocks that were not sent, since the other replica had them.
+	// MigrationReused are those of these blocks that were not sent, since the other replica had
+	// them.
 	MigrationReused int `json:"migration_blocks_reused"`
-	// MigrationP50 and MigrationP99 are the times from the offer until the other replica had the sequence. In the
-	// pause, which is a part of that, no replica computed it.
+	// MigrationP50 and MigrationP99 are the times from the offer until the other replica had the
+	// sequence. In the pause, which is a part of that, no replica computed it.
 	MigrationP50      *float64 `json:"migration_p50_seconds"`
 	MigrationP99      *float64 `json:"migration_p99_seconds"`
 	MigrationPauseP50 *float64 `json:"migration_pause_p50_seconds"`

@@ -128,6 +128,7 @@ func (s *simulation) addModels() error {
 	s.router = router.New(routerNode, stored)
 	s.performRouter(s.router.Start([]router.Member{{Name: routerNode, Deployments: router.Actor{ID: routerNode}}}, now))
 	s.performRouter(s.router.StoreRead(names, now))
+	s.routerMembers()
 	for _, name := range names {
 		m := s.models[name]
 		m.handle(m.members())

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"troupe/core/batch"
+	"troupe/core/export"
 	"troupe/core/kv"
 	"troupe/core/offload"
 	core "troupe/core/replica"
 	"troupe/core/restore"
+	"troupe/core/router"
 	"troupe/core/tier"
 )
 
@@ -22,6 +24,9 @@ type tiering struct {
 	tiers    []*kvTier
 	restores *restore.Machine
 	offloads *offload.Machine
+	exports  *export.Machine
+	lending
+	space    kv.Hash // of the blocks in tiers
 	lookups  map[uint64]*lookup
 	gates    map[uint64]*gate // of copies in progress, by their number
 	requests int
@@ -33,15 +38,18 @@ type tiering struct {
 // lookup has the leading blocks of a sequence that are locked in the tiers.
 type lookup struct {
 	id      string // of the locks
-	sources []int  // index of the tier by block
-	waits   int    // tiers that have not answered
+	hashes  []kv.Hash
+	sources []int // by block: index of the tier, or number of tiers plus index of the holder
+	waits   int   // tiers that have not answered
 	found   map[kv.Hash]int
+	runs    []router.Run // by holder
 }
 
 // openTiers opens the tiers of the replica's node, if it has any with room for a block.
 func (r *replica) openTiers() {
 	n := r.device.node
 	t := &tiering{replica: r, id: fmt.Sprintf("%s/%d", r.name, r.incarnation),
+		space:   kv.Root("", r.model.digest(), nil),
 		lookups: make(map[uint64]*lookup), gates: make(map[uint64]*gate), restored: make(map[string]uint64)}
 	var names []string
 	for _, tier := range n.tiers {
@@ -49,14 +57,20 @@ func (r *replica) openTiers() {
 			t.tiers, names = append(t.tiers, tier), append(names, tier.name)
 		}
 	}
-	if len(t.tiers) == 0 {
+	if len(t.tiers) == 0 && n.remote == nil {
 		return
+	}
+	first := ""
+	if len(names) > 0 {
+		first = names[0]
 	}
 	t.restores = restore.New(restore.Config{Tiers: names, Policy: n.Tiers.Restore, BlockBytes: r.model.blockSize(),
 		BlockTokens: r.model.BlockTokens, StepTokens: r.model.StepTokens,
 		Parts: kv.Parts(int(r.model.blockSize()), r.model.Layers, kv.DefaultPartBytes)})
-	t.offloads = offload.New(offload.Config{Replica: r.name, Node: n.Name, Tier: names[0], Remote: true, Digest: true,
+	t.offloads = offload.New(offload.Config{Replica: r.name, Node: n.Name, Tier: first, Remote: true, Digest: true,
 		Watermark: n.Tiers.Watermark, IdleSteps: hbmIdleSteps})
+	t.exports = export.New(export.Config{Name: "replica " + r.name,
+		Own: &export.Own{Space: t.space, Bytes: int(r.model.blockSize())}})
 	r.tiering = t
 }
 
@@ -115,7 +129,8 @@ func (t *tiering) lookupNext() {
 		if !ok {
 			return
 		}
-		t.performRestore(t.restores.Admissible(restore.Candidate{ID: id, Hashes: hashes, Have: m.Pool().Match(hashes)}))
+		t.performRestore(t.restores.Admissible(restore.Candidate{ID: id, Hashes: hashes, Have: m.Pool().Match(hashes),
+			Remote: t.remoteAvailable()}))
 		if s := t.restores.State(id); s != restore.LookingUp && s != restore.Waiting {
 			return
 		}
@@ -183,12 +198,29 @@ func (t *tiering) reserve(e restore.Reserve) (begin, blocks []int32) {
 	return begin, blocks
 }
 
+// remoteAvailable reports whether there are other replicas or nodes that may have blocks.
+func (t *tiering) remoteAvailable() bool {
+	r := t.replica
+	return r.device.node.remote != nil && (len(r.model.replicas) > 1 || len(r.sim.nodeOrder) > 1)
+}
+
+// inTiers returns the hashes of blocks in tiers.
+func (t *tiering) inTiers(hashes []kv.Hash) []kv.Hash {
+	all := make([]kv.Hash, len(hashes))
+	for i, h := range hashes {
+		all[i] = h.Namespaced(t.space)
+	}
+	return all
+}
+
 // lookUp locks the leading blocks that the tiers have.
 func (t *tiering) lookUp(e restore.LookUp) {
-	l := &lookup{id: fmt.Sprintf("%s-r%d", t.id, e.Number), waits: len(t.tiers), found: make(map[kv.Hash]int)}
+	l := &lookup{id: fmt.Sprintf("%s-r%d", t.id, e.Number), hashes: e.Hashes, waits: len(t.tiers),
+		found: make(map[kv.Hash]int)}
 	t.lookups[e.Number] = l
+	hashes := t.inTiers(e.Hashes)
 	for i, below := range t.tiers {
-		below.lock(l.id, e.Hashes, func(slots []tier.Slot) {
+		below.lock(l.id, hashes, func(slots []tier.Slot) {
 			for _, s := range slots {
 				if other, there := l.found[s.Hash]; !there || i < other {
 					l.found[s.Hash] = i
@@ -199,17 +231,40 @@ func (t *tiering) lookUp(e restore.LookUp) {
 			}
 		})
 	}
+	if len(t.tiers) == 0 {
+		t.replica.sim.post(func() { t.lookedUp(e, l) })
+	}
 }
 
+// lookedUp looks up who has the blocks that follow those in the tiers.
 func (t *tiering) lookedUp(e restore.LookUp, l *lookup) {
-	for _, h := range e.Hashes {
+	hashes := t.inTiers(e.Hashes)
+	for _, h := range hashes {
 		source, there := l.found[h]
 		if !there {
 			break
 		}
 		l.sources = append(l.sources, source)
 	}
-	t.event(func() { t.performRestore(t.restores.LookedUp(e.Number, l.sources, nil)) })
+	done := func(holders []kv.Path) {
+		t.event(func() { t.performRestore(t.restores.LookedUp(e.Number, l.sources, holders)) })
+	}
+	n := len(l.sources)
+	if !e.Remote || n == len(hashes) || t.closed {
+		done(nil)
+		return
+	}
+	t.replica.device.node.remote.find(router.Query{ID: l.id, Model: t.replica.model.Name, Replica: t.replica.name,
+		Blocks: kv.Fingerprints(e.Hashes[n:]), InTiers: kv.Fingerprints(hashes[n:])},
+		func(runs []router.Run, paths []kv.Path) {
+			l.runs = runs
+			for i, run := range runs {
+				for range min(run.Blocks, len(hashes)-len(l.sources)) {
+					l.sources = append(l.sources, len(t.tiers)+i)
+				}
+			}
+			done(paths)
+		})
 }
 
 // event handles an event of the copier, and lets the replica start what can run.
@@ -226,6 +281,7 @@ func (t *tiering) event(handle func()) {
 // close ends the exchange with the replica. The copies in progress go on without a result.
 func (t *tiering) close() {
 	t.closed = true
+	t.stop(t.replica.sim.key.at)
 	for _, number := range slices.Sorted(maps.Keys(t.lookups)) {
 		t.unlock(t.lookups[number], number)
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 
+	"troupe/core/export"
 	"troupe/core/kv"
 	"troupe/core/tier"
 )
@@ -22,6 +23,7 @@ const (
 // Tiers are the KV tiers of a node below HBM. A size of 0 means that there is none.
 type Tiers struct {
 	DRAM, NVMe int64  // bytes
+	Remote     int64  // bytes in flight from other replicas and nodes, which have a remote tier too
 	Policy     string // of eviction; empty: kv.DefaultPolicy
 	Watermark  float64
 	Restore    kv.RestorePolicy
@@ -30,6 +32,7 @@ type Tiers struct {
 // kvTier decides what a tier of a node holds, as the actor of actors/kvblock.
 type kvTier struct {
 	sim     *simulation
+	node    *node
 	name    string
 	slabs   kv.Slabs
 	machine *tier.Machine
@@ -39,6 +42,9 @@ type kvTier struct {
 	locked  map[string]func([]tier.Slot)
 	demoted uint64 // blocks
 	lost    bool   // with its node
+	lending
+
+	announces bool // an announcement is planned
 }
 
 // grant is the answer to a reservation.
@@ -55,13 +61,14 @@ func (s *simulation) newTiers(n *node) (all []*kvTier) {
 		bytes int64
 	}{{dramTier, n.Tiers.DRAM}, {nvmeTier, n.Tiers.NVMe}} {
 		if slabs := kv.CutSlabs(t.bytes); slabs.Count > 0 {
-			all = append(all, &kvTier{sim: s, name: t.name, slabs: slabs, granted: make(map[string]func(grant)),
-				locked: make(map[string]func([]tier.Slot)), write: &n.write})
+			all = append(all, &kvTier{sim: s, node: n, name: t.name, slabs: slabs,
+				granted: make(map[string]func(grant)), locked: make(map[string]func([]tier.Slot)), write: &n.write})
 		}
 	}
 	for i, t := range all {
-		cfg := tier.Config{Name: t.name, Policy: n.Tiers.policy(), Lower: i+1 < len(all),
-			Limits: kv.TierLimits{Slabs: t.slabs, Watermark: n.Tiers.Watermark}}
+		cfg := tier.Config{Name: t.name, Policy: n.Tiers.policy(), Lower: i+1 < len(all), Router: n.Tiers.Remote > 0,
+			Limits: kv.TierLimits{Slabs: t.slabs, Watermark: n.Tiers.Watermark},
+			Export: export.Config{Name: "tier " + t.name, MaxBytes: t.slabs.Largest()}}
 		if cfg.Lower {
 			t.below = all[i+1]
 			cfg.Limits.IdleSteps, cfg.Limits.MaxDemoteBytes = nvmeIdleSteps-hbmIdleSteps, t.below.slabs.Largest()
@@ -117,8 +124,25 @@ func (t *kvTier) perform(effects []tier.Effect) {
 			t.sim.after(e.After, func() { t.perform(t.machine.ReservationTimeout(e.ID)) })
 		case tier.Pause:
 			t.sim.after(e.After, func() { t.perform(t.machine.Retry()) })
+		case tier.Export:
+			t.performExport(e.Effect)
+		case tier.Announce:
+			t.node.announceTier(t, e.Announcement)
 		}
 	}
+	t.announceSoon()
+}
+
+// announceSoon announces what has changed to the router after a while, as the actor does all the time.
+func (t *kvTier) announceSoon() {
+	if t.announces || t.node.Tiers.Remote == 0 {
+		return
+	}
+	t.announces = true
+	t.sim.after(announceEvery, func() {
+		t.perform(t.machine.Announce(false))
+		t.announces = false
+	})
 }
 
 func (t *kvTier) answer(id string, g grant) {

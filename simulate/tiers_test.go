@@ -17,6 +17,7 @@ import (
 func drawTiers(t *rapid.T) Tiers {
 	return Tiers{DRAM: int64(rapid.IntRange(0, 4).Draw(t, "dram")) << 27,
 		NVMe:      int64(rapid.IntRange(0, 4).Draw(t, "nvme")) << 28,
+		Remote:    rapid.SampledFrom([]int64{0, 1 << 21, 1 << 28}).Draw(t, "remote"),
 		Policy:    rapid.SampledFrom(kv.PolicyNames()).Draw(t, "policy"),
 		Watermark: rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "watermark"),
 		Restore:   rapid.SampledFrom([]kv.RestorePolicy{kv.RestoreAuto, kv.RestoreAlways}).Draw(t, "restore")}
@@ -212,7 +213,8 @@ func TestCrashFreesTiers(t *testing.T) {
 	r := s.byName["m-0"]
 	below, tiers := r.device.node.tiers[0], r.tiering
 	hashes := kv.Hashes(r.model.root, make([]uint32, 16), 16)
-	below.reserve("x", hashes, int(r.model.blockSize()), func(g grant) { below.commit("x", hashes) })
+	inTiers := tiers.inTiers(hashes)
+	below.reserve("x", inTiers, int(r.model.blockSize()), func(g grant) { below.commit("x", inTiers) })
 	s.deliver()
 	tiers.lookUp(restore.LookUp{Number: 1, Hashes: hashes})
 	flushed := func(id string) int { // a block that is locked is kept

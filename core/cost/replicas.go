@@ -19,8 +19,8 @@ type Lengths struct {
 type Requests struct {
 	Prompt, Output Lengths
 	TTFT, TPOT     time.Duration // as in Load
-	// Computed and Cached are the tokens of prompts that replicas computed, and those that they found in
-	// their KV cache.
+	// Computed and Cached are the tokens of prompts that replicas computed, and those that they
+	// found in their KV cache.
 	Computed, Cached uint64
 }
 
@@ -32,8 +32,8 @@ type Replica struct {
 	KVTokens           float64
 }
 
-// LeastCapacity returns the least Capacity of the replicas of a model. It is 0 if there are none, if the costs of
-// one are unknown, or if there were too few requests to know their lengths.
+// LeastCapacity returns the least Capacity of the replicas of a model. It is 0 if there are none,
+// if the costs of one are unknown, or if there were too few requests to know their lengths.
 func LeastCapacity(q Requests, all []Replica) float64 {
 	if min(q.Prompt.Count, q.Output.Count) < leastFinished {
 		return 0

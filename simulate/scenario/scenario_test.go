@@ -182,6 +182,7 @@ func TestMistakes(t *testing.T) {
 		{"  - name: nightly\n", "  - name: chat\n", "> 25 |", "give each deployment"},
 		{"  - deployment: nightly", "  - deployment: daily", "> 34 |", `workload[1].deployment "daily" is not under`},
 		{"  - name: a\n", "  - name: a\n    tiers: {dram: big}\n", ">  9 |", "tiers.dram is \"big\"; write a size"},
+		{"  - name: a\n", "  - name: a\n    tiers: {remote: big}\n", ">  9 |", "tiers.remote is \"big\"; write"},
 		{"  - name: a\n", "  - name: a\n    tiers: {policy: best}\n", ">  9 |", "policy is \"best\"; use one of lru,"},
 		{"  - name: a\n", "  - name: a\n    tiers: {restore: no}\n", ">  9 |", "is \"no\"; use one of [auto always]"},
 		{"  - name: a\n", "  - name: a\n    tiers: {watermark: 2}\n", ">  9 |", "watermark is 2; write a share"},

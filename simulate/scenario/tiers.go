@@ -12,6 +12,7 @@ import (
 type Tiers struct {
 	DRAM      string  `yaml:"dram"`      // empty: no such tier
 	NVMe      string  `yaml:"nvme"`      // likewise
+	Remote    string  `yaml:"remote"`    // bytes in flight from other nodes, as kv_remote; empty: none
 	Policy    string  `yaml:"policy"`    // of eviction, as kv_policy of a node
 	Watermark float64 `yaml:"watermark"` // as kv_watermark; 0: the default
 	Restore   string  `yaml:"restore"`   // as kv_restore
@@ -24,6 +25,9 @@ func (f *File) tiers(at string, t Tiers) (out simulate.Tiers, err error) {
 		return out, err
 	}
 	if out.NVMe, err = f.sizeOf(at+".nvme", t.NVMe); err != nil {
+		return out, err
+	}
+	if out.Remote, err = f.sizeOf(at+".remote", t.Remote); err != nil {
 		return out, err
 	}
 	if out.Policy = t.Policy; t.Policy != "" && !slices.Contains(kv.PolicyNames(), t.Policy) {
