@@ -119,7 +119,7 @@ func (m *model) demand(status deployment.Status) schedule.Demand {
 	}
 	serving, blocks, free, use := 0, 0, 0, 0.0
 	q := cost.Requests{Prompt: lengthsOf(figures.Prompt), Output: lengthsOf(figures.Output), TTFT: m.SLO.TTFT,
-		TPOT: m.SLO.TPOT}
+		TPOT: m.SLO.TPOT, Rate: max(0, out.Rate)}
 	var carry []cost.Replica
 	for _, r := range m.replicas {
 		r.sync(m.sim.key)

@@ -40,7 +40,7 @@ func capacityOf(d *messages.DeploymentStatus, kinds map[string]string,
 ) float64 {
 	seen, slo := d.GetDemand(), SLOOf(d.GetSpec())
 	q := cost.Requests{Prompt: lengthsOf(seen.GetPromptTokens()), Output: lengthsOf(seen.GetOutputTokens()),
-		TTFT: slo.TTFT, TPOT: slo.TPOT}
+		TTFT: slo.TTFT, TPOT: slo.TPOT, Rate: max(0, seen.GetArrivalsPerSecond())}
 	var serving []cost.Replica
 	for _, r := range d.GetReplicas() {
 		q.Computed, q.Cached = q.Computed+r.GetTokensIn(), q.Cached+r.GetTokensCached()

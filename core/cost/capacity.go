@@ -2,6 +2,7 @@ package cost
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -14,15 +15,18 @@ type Load struct {
 	Places         int           // sequences at once
 	StepTokens     int           // prompt tokens of a step, at most
 	KVTokens       float64       // tokens of KV cache; 0: as many as there are places
+	Pool           int           // replicas among which such requests are distributed; 0 counts as 1
 }
 
 const (
 	spread    = 2.326 // standard deviations of the P99 of a normal distribution
 	tail      = 100   // one request in so many waits longer than the P99
 	bisection = 48    // steps, of which each halves the error
+
+	largestPool = 1 << 12 // replicas
 )
 
-// Capacity returns the rate of requests per second that a replica serves within the SLO when it has its
+// Capacity returns the rate of requests per second that each replica of a pool serves within the SLO when it has its
 // devices alone; see the package comment. It is 0 if the replica misses the SLO at any rate, or if a figure
 // is impossible.
 func (s Steps) Capacity(l Load) float64 {
@@ -39,6 +43,28 @@ func (s Steps) Capacity(l Load) float64 {
 		}
 	}
 	return s.rate(l, low)
+}
+
+// pooled returns the capacity of a replica when as many of its kind as a rate of requests needs serve it.
+func (s Steps) pooled(l Load, rate float64) float64 {
+	carries := func(n int) (each float64, enough bool) {
+		l.Pool = n
+		each = s.Capacity(l)
+		return each, float64(n)*each >= rate
+	}
+	most := 1
+	for each, enough := carries(most); !enough; each, enough = carries(most) {
+		if most >= largestPool || each == 0 {
+			return each
+		}
+		most *= 2
+	}
+	n := most/2 + 1 + sort.Search(most-most/2-1, func(i int) bool {
+		_, enough := carries(most/2 + 1 + i)
+		return enough
+	})
+	each, _ := carries(n)
+	return each
 }
 
 // rate returns the requests per second that have the given mean number of sequences running.
@@ -76,7 +102,8 @@ func (s Steps) prompt(tokens float64) float64 {
 
 // meets reports whether requests are served within the SLO with a mean number of sequences running.
 func (s Steps) meets(l Load, running float64) bool {
-	most := max(1, running+spread*math.Sqrt(running)) // P99 of the number of sequences
+	pool := float64(max(1, l.Pool))
+	most := max(1, running+spread*math.Sqrt(running/pool)) // P99 of the number of sequences
 	if most > float64(l.Places) || l.KVTokens > 0 && most*(l.Prompt+l.Output) > l.KVTokens {
 		return false
 	}

@@ -37,6 +37,8 @@ func TestCapacity(t *testing.T) {
 		"no places":            {chatLoad(func(l *Load) { l.Places = 0 }), 0},
 		// The step is bound by memory, with or without prompts.
 		"cached prefixes": {chatLoad(func(l *Load) { l.Cached = 1 }), 47.8 / 200 / 5.86e-3},
+		// Of 4 replicas, 55.4 sequences each have a P99 of 64 places. A step takes 6.0 ms.
+		"pool": {chatLoad(func(l *Load) { l.Pool = 4 }), 55.35 / 200 / 5.996e-3},
 		"unknown prompts": {chatLoad(func(l *Load) { l.Prompt = math.NaN() }), 0},
 	} {
 		if got := chat.Capacity(test.load); math.Abs(got-test.want) > 0.02*test.want {
@@ -85,12 +87,15 @@ func TestLeastCapacity(t *testing.T) {
 	slow, unknown := fast, fast
 	slow.Places, unknown.Known = 16, false
 	seen := Requests{Prompt: Lengths{20, 500, 900}, Output: Lengths{20, 200, 400}, Computed: 300, Cached: 100}
+	many := seen
+	many.Rate = 110 // one replica carries 41, two 88, and three 136
 	few := seen
 	few.Output.Count--
-	want := func(r Replica) float64 {
+	in := func(pool int, r Replica) float64 {
 		return r.Steps.Capacity(Load{Prompt: 500, LongPrompt: 900, Output: 200, Cached: 0.25, Places: r.Places,
-			StepTokens: r.StepTokens})
+			StepTokens: r.StepTokens, Pool: pool})
 	}
+	want := func(r Replica) float64 { return in(1, r) }
 	for name, test := range map[string]struct {
 		seen     Requests
 		replicas []Replica
@@ -98,6 +103,7 @@ func TestLeastCapacity(t *testing.T) {
 	}{
 		"one":           {seen, []Replica{fast}, want(fast)},
 		"the slowest":   {seen, []Replica{fast, slow, fast}, want(slow)},
+		"a pool":        {many, []Replica{fast}, in(3, fast)},
 		"unknown costs": {seen, []Replica{fast, unknown}, 0},
 		"few requests":  {few, []Replica{fast}, 0},
 		"no replicas":   {seen, nil, 0},

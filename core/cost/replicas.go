@@ -19,6 +19,7 @@ type Lengths struct {
 type Requests struct {
 	Prompt, Output Lengths
 	TTFT, TPOT     time.Duration // as in Load
+	Rate           float64       // per second; 0: unknown
 	// Computed and Cached are the tokens of prompts that replicas computed, and those that they
 	// found in their KV cache.
 	Computed, Cached uint64
@@ -32,7 +33,8 @@ type Replica struct {
 	KVTokens           float64
 }
 
-// LeastCapacity returns the least Capacity of the replicas of a model. It is 0 if there are none,
+// LeastCapacity returns the least Capacity of the replicas of a model, in a pool of as many as the rate of
+// requests needs. It is 0 if there are none,
 // if the costs of one are unknown, or if there were too few requests to know their lengths.
 func LeastCapacity(q Requests, all []Replica) float64 {
 	if min(q.Prompt.Count, q.Output.Count) < leastFinished {
@@ -46,10 +48,10 @@ func LeastCapacity(q Requests, all []Replica) float64 {
 		if slices.Contains(all[:i], r) { // it has the same capacity
 			continue
 		}
-		least = min(least, r.Steps.Capacity(Load{
+		least = min(least, r.Steps.pooled(Load{
 			Prompt: q.Prompt.Mean, LongPrompt: q.Prompt.P99, Cached: q.cached(), Output: q.Output.Mean,
 			TTFT: q.TTFT, TPOT: q.TPOT, Places: r.Places, StepTokens: r.StepTokens, KVTokens: r.KVTokens,
-		}))
+		}, q.Rate))
 	}
 	if math.IsInf(least, 1) {
 		return 0
