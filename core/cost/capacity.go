@@ -45,7 +45,8 @@ func (s Steps) Capacity(l Load) float64 {
 	return s.rate(l, low)
 }
 
-// pooled returns the capacity of a replica when as many of its kind as a rate of requests needs serve it.
+// pooled returns the capacity of a replica when as many of its kind as a rate of requests needs serve it. Fewer
+// would each carry less than their share of the rate: it is so low that the rate, divided by it, says that too.
 func (s Steps) pooled(l Load, rate float64) float64 {
 	carries := func(n int) (each float64, enough bool) {
 		l.Pool = n
@@ -64,6 +65,9 @@ func (s Steps) pooled(l Load, rate float64) float64 {
 		return enough
 	})
 	each, _ := carries(n)
+	if n > 1 {
+		each = min(each, rate/(float64(n)-0.5))
+	}
 	return each
 }
 
