@@ -70,7 +70,7 @@
 //	T(n99) + steps of the prompt + wait for other prompts ≤ TTFT
 //
 // The P99 of sequences that arrive at random is n99 = n + 2.33·√(n / pool) for each replica of a pool among
-// which they are distributed: with more replicas, fewer places are empty by chance. The prompt is a long one (P99), in steps
-// of at most StepTokens beside n99 sequences; nothing of it is cached. The wait is the P99 in an M/D/1 queue
-// of prompts. Other models on the device are not in it.
+// which they are distributed: with more replicas, fewer places are empty by chance. The prompt is a long one
+// (P99), in steps of at most StepTokens beside n99 sequences; nothing of it is cached. The wait is the P99 in an
+// M/D/1 queue of prompts. Other models on the device are not in it.
 package cost
