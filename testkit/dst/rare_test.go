@@ -78,9 +78,9 @@ func TestRestartsWithoutToken(t *testing.T) {
 // its migration. Its session has another replica by the time it hears of the migration, and cancels the
 // sequence on the target.
 func TestLateRedirect(t *testing.T) {
-	o := dst.Options{Calls: 160, Busy: true, Load: 26 * time.Second,
+	o := dst.Options{Calls: 80, Busy: true, Load: 12 * time.Second,
 		Faults: []dst.Fault{{Kind: dst.Scale, Node: "n0", Model: "m", Count: 3}}}
-	for i := range 24 {
+	for i := range 12 {
 		at, node := time.Duration(2+i)*time.Second, nodeNames[i%len(nodeNames)]
 		o.Faults = append(o.Faults,
 			dst.Fault{At: at, Kind: dst.HoldActor, Node: node, Actor: "node/replicas/m-",
