@@ -89,7 +89,7 @@ func holdScaled(spec *messages.DeploymentSpec, hold *messages.Hold) error {
 // decides on it again, unless it is to be held for a time.
 func holdLevel(spec *messages.DeploymentSpec, hold *messages.Hold) *messages.DeploymentSpec {
 	if spec.HeldBy = nil; spec.Held() || hold.GetUntil() != nil {
-		spec.HeldBy = hold
+		spec.SetHold(hold)
 	}
 	return spec
 }
@@ -112,7 +112,7 @@ func (c *control) holdMigrated(ctx context.Context, replica string, hold *messag
 					return nil, notDeployed(model)
 				}
 				next := proto.CloneOf(stored)
-				next.HeldBy = hold
+				next.SetHold(hold)
 				return next, nil
 			})
 		return err

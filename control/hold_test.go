@@ -138,6 +138,22 @@ func TestLevelsHold(t *testing.T) {
 	}
 }
 
+// TestSetHold checks that a deployment without replicas is held by a level only: a request must be able to wake it.
+func TestSetHold(t *testing.T) {
+	by := &messages.Hold{What: "gpus.switch"}
+	for _, c := range []struct {
+		replicas uint32
+		level    messages.Level
+		want     *messages.Hold
+	}{{1, messages.Level_LEVEL_UNSPECIFIED, by}, {0, messages.Level_LEVEL_UNSPECIFIED, nil},
+		{0, messages.Level_LEVEL_PARKED, by}} {
+		s := &messages.DeploymentSpec{Replicas: &c.replicas, Level: c.level, HeldBy: &messages.Hold{What: "models.scale"}}
+		if s.SetHold(by); s.GetHeldBy() != c.want {
+			t.Errorf("%d replicas, %v: held by %v, want %v", c.replicas, c.level, s.GetHeldBy(), c.want)
+		}
+	}
+}
+
 // TestPreemptHolds checks that a preemption is held with its author, and that released replicas come back.
 func TestPreemptHolds(t *testing.T) {
 	_, b := held(t, 4)

@@ -114,7 +114,7 @@ func (c *control) setLevels(ctx context.Context, all []party, hold *messages.Hol
 	for _, p := range all {
 		if err := c.setPartyLevel(ctx, p.model, func(stored *messages.DeploymentSpec) *messages.DeploymentSpec {
 			next := withLevel(stored, p.replica, p.after)
-			next.HeldBy = hold
+			next.SetHold(hold)
 			return next
 		}); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (c *control) undo(ctx context.Context, all []party) error {
 			}
 			next := withLevel(stored, p.replica, p.before)
 			if next.GetHeldBy().GetWhat() == switchCommand { // otherwise held by a later command
-				next.HeldBy = p.held
+				next.SetHold(p.held)
 			}
 			return next
 		}); err != nil {

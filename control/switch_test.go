@@ -99,7 +99,7 @@ func TestSwitchIsUndone(t *testing.T) {
 			"switch to b-0 from a-0; b LEVEL_ACTIVE; a LEVEL_STANDBY; b LEVEL_STANDBY; a LEVEL_ACTIVE"},
 	} {
 		b := &switchBackend{ended: tc.ended, lose: tc.lose, stored: map[string]*messages.DeploymentSpec{
-			"a": {Name: "a", HeldBy: &messages.Hold{What: "models.scale"}},
+			"a": {Name: "a", Replicas: new(uint32(1)), HeldBy: &messages.Hold{What: "models.scale"}},
 			"b": {Name: "b", Level: messages.Level_LEVEL_STANDBY},
 		}}
 		c := &control{Config: Config{Backend: b, Runtime: supervise.System}}

@@ -55,6 +55,14 @@ func (s *DeploymentSpec) EndHolds() {
 	s.HeldBy, s.Level, s.ReplicaLevels, s.Preemptions = nil, Level_LEVEL_UNSPECIFIED, nil, nil
 }
 
+// SetHold sets what holds the deployment. One without replicas, levels and preemptions is not held: requests wake it,
+// and the planner must be free to give it replicas.
+func (s *DeploymentSpec) SetHold(hold *Hold) {
+	if s.HeldBy = nil; s.GetReplicas() > 0 || s.Held() {
+		s.HeldBy = hold
+	}
+}
+
 // EndHold removes the hold if no level and no preemption needs it.
 func (s *DeploymentSpec) EndHold() {
 	hold := s.HeldBy

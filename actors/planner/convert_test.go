@@ -91,16 +91,19 @@ func TestLimits(t *testing.T) {
 	preempted.Preemptions = []*messages.Preemption{{Replica: "m-1"}}
 	parked.Level = messages.Level_LEVEL_PARKED
 	held.HeldBy = &messages.Hold{Who: "ops", Until: timestamppb.New(now)}
+	switched := spec(0, 0, 2)
+	switched.HeldBy = held.HeldBy
 	for name, c := range map[string]struct {
 		spec             *messages.DeploymentSpec
 		least, most, has int
 		by               string
 	}{
-		"asleep":    {spec(0, 0, 2), 0, 2, 0, ""},
-		"stopped":   {spec(0, 1, 2), 0, 0, 0, ""},
-		"preempted": {preempted, 1, 3, 2, "an operator"},
-		"parked":    {parked, 1, 3, 0, "an operator"},
-		"held":      {held, 1, 3, 2, "ops"},
+		"asleep":                          {spec(0, 0, 2), 0, 2, 0, ""},
+		"switched while it went to sleep": {switched, 0, 2, 0, ""},
+		"stopped":                         {spec(0, 1, 2), 0, 0, 0, ""},
+		"preempted":                       {preempted, 1, 3, 2, "an operator"},
+		"parked":                          {parked, 1, 3, 0, "an operator"},
+		"held":                            {held, 1, 3, 2, "ops"},
 	} {
 		m := deploymentOf(c.spec, 1, nil, now).Model
 		if m.Min != c.least || m.Max != c.most || m.Replicas != c.has || m.HeldBy != c.by {

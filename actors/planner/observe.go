@@ -112,9 +112,16 @@ func revisionOf(s *messages.DeploymentSpec) string {
 		s.GetKvBlocks(), s.GetAdapterPages(), s.GetMaxAdapters(), s.GetMaxAdapterRank())
 }
 
-// hold sets who holds a deployment, and until when.
+// kept reports whether replicas have levels, or are preempted.
+func kept(s *messages.DeploymentSpec) bool {
+	return s.GetLevel() != messages.Level_LEVEL_UNSPECIFIED || len(s.GetReplicaLevels()) > 0 ||
+		len(s.GetPreemptions()) > 0
+}
+
+// hold sets who holds a deployment, and until when. One without replicas is not held: requests wake it.
 func hold(m *schedule.Model, spec *messages.DeploymentSpec) {
 	switch h := spec.GetHeldBy(); {
+	case spec.GetReplicas() == 0 && !kept(spec):
 	case h != nil:
 		m.HeldBy = cmp.Or(h.GetWho(), "an operator")
 		if what := h.GetWhat(); what != "" {
