@@ -147,7 +147,8 @@ func TestSetHold(t *testing.T) {
 		want     *messages.Hold
 	}{{1, messages.Level_LEVEL_UNSPECIFIED, by}, {0, messages.Level_LEVEL_UNSPECIFIED, nil},
 		{0, messages.Level_LEVEL_PARKED, by}} {
-		s := &messages.DeploymentSpec{Replicas: &c.replicas, Level: c.level, HeldBy: &messages.Hold{What: "models.scale"}}
+		s := &messages.DeploymentSpec{Replicas: &c.replicas, Level: c.level,
+			HeldBy: &messages.Hold{What: "models.scale"}}
 		if s.SetHold(by); s.GetHeldBy() != c.want {
 			t.Errorf("%d replicas, %v: held by %v, want %v", c.replicas, c.level, s.GetHeldBy(), c.want)
 		}
