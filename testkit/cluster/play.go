@@ -30,6 +30,9 @@ func (p Played) TPOT(a Answer) time.Duration {
 	return (p.Last - p.First) / time.Duration(a.Tokens-1)
 }
 
+// TimedOut reports whether the time of the request was up, which is an answer too.
+func (p Played) TimedOut() bool { return refusalCode(p.Err) == timedOut }
+
 // Play sends each request at its time, to one gateway after another, and waits for all answers. A request whose
 // gateway is killed is repeated at the next one.
 func Play(ctx context.Context, gateways []*Node, all []Timed) []Played {
