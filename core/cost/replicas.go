@@ -34,8 +34,8 @@ type Replica struct {
 }
 
 // LeastCapacity returns the least Capacity of the replicas of a model, in a pool of as many as the rate of
-// requests needs. It is 0 if there are none,
-// if the costs of one are unknown, or if there were too few requests to know their lengths.
+// requests needs. It is 0 if there are none, if the costs of one are unknown, or if there were too few requests
+// to know their lengths.
 func LeastCapacity(q Requests, all []Replica) float64 {
 	if min(q.Prompt.Count, q.Output.Count) < leastFinished {
 		return 0

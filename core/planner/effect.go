@@ -152,3 +152,9 @@ type Step struct {
 	Took   time.Duration
 	Result string
 }
+
+// Result is a plan, and what was asked for with it.
+type Result struct {
+	Plan     schedule.Plan
+	Verdicts map[string][]schedule.Verdict // by model
+}

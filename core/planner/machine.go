@@ -36,17 +36,6 @@ type At struct {
 	Paused bool
 }
 
-// Result is a plan, and what was asked for with it.
-type Result struct {
-	Plan     schedule.Plan
-	Verdicts map[string][]schedule.Verdict // by model
-}
-
-// Counts are what has happened in a term.
-type Counts struct {
-	Plans, Changed, Conflicts, Failed uint64
-}
-
 // Machine decides what a planner does. It is not safe for concurrent use.
 type Machine struct {
 	options schedule.Options

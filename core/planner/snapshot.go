@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -87,21 +88,20 @@ func (m *Machine) snapshot(o *Observation, devices []Device, now time.Time) sche
 // filesOf returns the bytes of the weights on a device by the digest of their files, as far as a device reports
 // them.
 func filesOf(devices []Device) map[string]int64 {
-	all := make(map[string]int64)
-	for _, d := range devices {
-		for files, bytes := range d.Files {
-			all[files] = max(all[files], bytes)
-		}
-	}
-	return all
+	return largest(devices, func(d *Device) map[string]int64 { return d.Files })
 }
 
 // useOf returns the utilization of devices by each replica, as far as it is known.
 func useOf(devices []Device) map[string]float64 {
-	all := make(map[string]float64)
-	for _, d := range devices {
-		for name, share := range d.Use {
-			all[name] = max(all[name], share)
+	return largest(devices, func(d *Device) map[string]float64 { return d.Use })
+}
+
+// largest returns the largest of what devices report, by key.
+func largest[V cmp.Ordered](devices []Device, of func(*Device) map[string]V) map[string]V {
+	all := make(map[string]V)
+	for i := range devices {
+		for key, v := range of(&devices[i]) {
+			all[key] = max(all[key], v)
 		}
 	}
 	return all

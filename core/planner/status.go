@@ -2,6 +2,11 @@ package planner
 
 import "time"
 
+// Counts are what has happened in a term.
+type Counts struct {
+	Plans, Changed, Conflicts, Failed uint64
+}
+
 // Status is what a planner has done while it leads.
 type Status struct {
 	Term    uint64    // 0: another node leads

@@ -89,7 +89,7 @@ func (v view) tooFew() (n int, why string) {
 const cautious = 4
 
 // spike returns the number of replicas for a spike, and whether there is one. Others leave for them only if the present
-// ones may be too few.
+// ones may be too few: they lack the places, or the time of their devices, as far as that is known.
 func (v view) spike() (w Want, ok bool) {
 	d, o := v.Demand, v.options
 	rising := d.rising(o)
