@@ -174,6 +174,9 @@ func (d *device) status() schedule.Device {
 	out := schedule.Device{Name: d.name(), Node: d.Node, Memory: d.Memory, KVReserve: d.sim.cfg.KVReserve,
 		Draining:    d.node.draining,
 		Quarantined: d.health.State() != quarantine.Healthy}
+	if q, is := d.health.Current(); is {
+		out.Fault = q.Detail
+	}
 	use := 0.0
 	for _, r := range d.replicas {
 		if r.machine.State() == core.Serving {

@@ -201,6 +201,8 @@ func refusalOf(e core.Refuse, path string) *messages.PlacementRefused {
 		out.Refused.Memory = shortage(s, path)
 	case e.Unmet.Failure != "":
 		out.Refused.Reason = messages.Reason_REASON_LOAD_FAILED
+	case e.Unmet.Fault != "":
+		out.Refused.Reason = messages.Reason_REASON_QUARANTINED
 	}
 	return out
 }

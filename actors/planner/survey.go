@@ -106,6 +106,7 @@ func devicesOn(n core.Node, gpus []*messages.GpuStatus, images *messages.HostCac
 func fill(d *core.Device, g *messages.GpuStatus, revs revisions) {
 	d.Kind = g.GetProduct()
 	d.Failed = g.GetQuarantine().GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
+	d.Fault = g.GetQuarantine().GetDetail()
 	d.Quarantined = g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED
 	switch u := g.GetUtilization(); {
 	case u != nil && u.Utilization != nil:

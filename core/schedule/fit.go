@@ -47,6 +47,8 @@ const (
 	shortOfMemory = "short of memory"
 	refusedLately = "with a start that failed lately"
 	didNotAnswer  = "not answering"
+	failed        = "failed"
+	quarantined   = "quarantined"
 	justBack      = "just back, with replicas not listed yet"
 )
 
@@ -83,9 +85,9 @@ func (w *world) works(m *model, d *device) refusal {
 	case len(m.Devices) > 0 && !slices.Contains(m.Devices, d.Name):
 		return refusal{"not allowed for the model", "", true}
 	case d.Failed:
-		return refusal{"failed", "", true}
+		return refusal{failed, "", true}
 	case d.Quarantined:
-		return refusal{"quarantined", "", true}
+		return refusal{quarantined, "", true}
 	case d.Draining || d.Leaving:
 		return refusal{"draining", "", true}
 	}

@@ -51,6 +51,7 @@ type Unmet struct {
 	// is silent, a node restarts, a backoff ends, or a replica may leave.
 	Later    bool
 	Failure  string    // of the last start that failed, if one did lately
+	Fault    string    // of the first device that has failed or is quarantined, and that the model could use otherwise
 	Shortage *Shortage // nil: no device lacks only memory
 	Detail   string    // for clients and operators: the object and the remedy
 }

@@ -230,6 +230,8 @@ func (s *scripted) device(name, state string) {
 	switch key {
 	case "use":
 		d.Utilization = s.float(value)
+	case "fault":
+		d.Fault = strings.ReplaceAll(value, "_", " ")
 	case "engine":
 		d.Engine = backend.Kind(value)
 	case "unused":

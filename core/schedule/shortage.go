@@ -22,7 +22,7 @@ func (w *world) refuse(q request, missing int) {
 	if q.urgency == Wake && q.WakeWait > 0 && !w.waitedLong(q.model) {
 		u.Why += fmt.Sprintf("; requests are gathered for up to %s", q.WakeWait)
 	}
-	u.Failure = w.lastFailure(q.model)
+	u.Failure, u.Fault = w.lastFailure(q.model), w.fault(q.model)
 	u.Later = w.later(q)
 	kept := ""
 	if !u.Later {
@@ -139,6 +139,17 @@ func (w *world) lastFailure(m *model) (why string) {
 	return why
 }
 
+// fault returns the fault of the first device that has failed or is quarantined, with the device; empty: there is none
+// that the model could use otherwise.
+func (w *world) fault(m *model) string {
+	for _, d := range w.devices {
+		if kind := w.works(m, d).kind; (kind == failed || kind == quarantined) && d.Fault != "" {
+			return d.Name + " is quarantined: " + d.Fault
+		}
+	}
+	return ""
+}
+
 // later reports whether there may soon be room for a replica, so that requests wait: others of the model
 // start; a node is away for a moment, leaves, or is just back; a device is silent, or its backoff ends; or replicas
 // leave after their residence or the wait of the requests.
@@ -202,6 +213,9 @@ func (w *world) detail(q request, u Unmet, counts map[string]int, by int64, kept
 	text := "no GPU for a replica of " + q.Name + ": " + strings.Join(parts, "; ")
 	if u.Failure != "" {
 		text += "; it failed last on " + u.Failure
+	}
+	if u.Fault != "" {
+		text += "; " + u.Fault + "; gpus.release ends the quarantine"
 	}
 	text += kept
 	switch {

@@ -37,6 +37,8 @@ type Device struct {
 	Draining    bool // the device or its node drains: replicas leave when substitutes serve
 	Quarantined bool // likewise, since it failed a test
 	Failed      bool // it is lost: its replicas do not count
+	// Fault is why it is quarantined or has failed; empty: unknown.
+	Fault string
 	// Silent devices do not answer. They get no new replicas, and those that are there stay.
 	Silent      bool
 	SilentSince time.Time // zero: unknown
