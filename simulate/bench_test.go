@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func benchmarkRun(b *testing.B, size int, length time.Duration) {
 		}
 		cfg.Deployments = append(cfg.Deployments, d)
 	}
+	debug.SetGCPercent(400) // as troupe simulate does
 	var steps uint64
 	var hours float64
 	cpu := cpuTime(b)

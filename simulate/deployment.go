@@ -30,6 +30,7 @@ func (m *model) handle(e deployment.Event) {
 // observe gives the deployment an event that it asks for each second. Its ticks go on if that changes something, or
 // if it does not have what it wants.
 func (m *model) observe(e deployment.Event) {
+	m.is = nil
 	effects := m.machine.Handle(e, m.sim.key.at)
 	if slices.ContainsFunc(effects, changes) {
 		m.restless = m.sim.key.at.Add(calmAfter)
@@ -39,6 +40,15 @@ func (m *model) observe(e deployment.Event) {
 		m.ticking = true
 		m.sim.after(tickInterval, m.tick)
 	}
+}
+
+// status returns the status of the deployment, which only an event changes.
+func (m *model) status() *deployment.Status {
+	if m.is == nil {
+		is := m.machine.Status()
+		m.is = &is
+	}
+	return m.is
 }
 
 // changes reports whether an effect of a tick shows that something goes on.
@@ -52,7 +62,7 @@ func changes(e deployment.Effect) bool {
 
 // settled reports whether the deployment has what it wants.
 func (m *model) settled() bool {
-	switch m.machine.Status().Condition {
+	switch m.status().Condition {
 	case deployment.ConditionReady, deployment.ConditionAsleep, deployment.ConditionStopped,
 		deployment.ConditionStandby, deployment.ConditionParked:
 		return true
@@ -227,7 +237,7 @@ func (m *model) stop(e deployment.StopReplica) {
 
 // announce tells the router the status of the deployment.
 func (m *model) announce() {
-	is := m.machine.Status()
+	is := m.status()
 	status := router.Status{Deployment: m.Name, Node: routerNode, Term: 1}
 	if f := is.Failure; f != nil && is.Condition == deployment.ConditionFailed {
 		status.Failure = router.Refusal{Reason: router.Reason(f.Reason), Detail: f.Detail, RetryAfter: f.RetryAfter}

@@ -13,6 +13,7 @@ import (
 // device carries out the effects of the machine that decides which of a device's replicas runs next.
 type device struct {
 	Device
+	fullName string
 	sim      *simulation
 	node     *node
 	index    int // of its event
@@ -42,8 +43,9 @@ type device struct {
 
 func newDevice(d Device, s *simulation) *device {
 	d.Costs = d.Costs.withDefaults()
-	out := &device{Device: d, sim: s, leases: make(map[string]*model), link: &pipe{bandwidth: d.Costs.Link},
-		up: link{Link: d.Up, sim: s}, down: link{Link: d.Down, sim: s}}
+	out := &device{Device: d, fullName: d.Node + "/" + d.Name, sim: s, leases: make(map[string]*model),
+		link: &pipe{bandwidth: d.Costs.Link},
+		up:   link{Link: d.Up, sim: s}, down: link{Link: d.Down, sim: s}}
 	if d.Costs.Peer > 0 {
 		out.peer = &pipe{bandwidth: d.Costs.Peer}
 	}
@@ -77,7 +79,7 @@ func (d *device) track(c *copying) {
 }
 
 // name returns "node/device".
-func (d *device) name() string { return d.Node + "/" + d.Name }
+func (d *device) name() string { return d.fullName }
 
 // ask asks for a turn.
 func (d *device) ask(r *replica, e core.AskTurn, now time.Time) {

@@ -201,7 +201,7 @@ func (d *device) residentOf(digest string) *residency.Copy {
 	if !d.node.runs() {
 		return nil
 	}
-	for _, c := range d.memory.Status(d.sim.key.at).Weights {
+	for _, c := range d.memory.Copies() {
 		if c.State == residency.Resident && c.Content.Revision == digest {
 			return &c
 		}

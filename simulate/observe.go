@@ -16,6 +16,7 @@ import (
 
 // observation returns the cluster as the planner sees it.
 func (s *simulation) observation() (seen planner.Observation) {
+	seen.Deployments = make([]planner.Deployment, 0, len(s.cfg.Deployments))
 	for _, d := range s.cfg.Deployments {
 		seen.Deployments = append(seen.Deployments, s.models[d.Name].observed())
 	}
@@ -35,7 +36,7 @@ func (s *simulation) observation() (seen planner.Observation) {
 
 // observed returns the deployment as the planner sees it.
 func (m *model) observed() planner.Deployment {
-	status := m.machine.Status()
+	status := m.status()
 	out := planner.Deployment{
 		Model: schedule.Model{
 			Name: m.Name, Priority: m.Priority, SLO: schedule.SLO{TTFT: m.SLO.TTFT, TPOT: m.SLO.TPOT},
@@ -63,6 +64,7 @@ func (m *model) observed() planner.Deployment {
 	}
 	d := &out.Model.Demand
 	out.Active = d.Running+d.Waiting+d.Pending > 0 || d.Recent > 0
+	out.Reports = make([]planner.Report, 0, len(status.Replicas))
 	for _, p := range status.Replicas {
 		out.Reports = append(out.Reports, m.placed(p))
 	}
@@ -80,7 +82,9 @@ func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
 	out.Files, out.Served = p.Files, p.Served
 	if r := m.replica(p.Replica); r != nil {
 		out.Streams = r.load.running + r.load.waiting
-		for _, d := range r.all() {
+		out.Devices = make([]string, 1, 1+len(r.group.others))
+		out.Devices[0] = r.device.name()
+		for _, d := range r.group.others {
 			out.Devices = append(out.Devices, d.name())
 		}
 		return out
@@ -97,7 +101,7 @@ func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
 }
 
 // demand returns what requests ask of the deployment, and how they are served.
-func (m *model) demand(status deployment.Status) schedule.Demand {
+func (m *model) demand(status *deployment.Status) schedule.Demand {
 	now := m.sim.key.at
 	out := schedule.Demand{Rate: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1, Pending: status.Wakes,
 		Places: m.MaxSequences}
@@ -170,7 +174,6 @@ func (s *simulation) deviceReports() (all []schedule.Device) {
 
 // status returns the status of the device for the planner.
 func (d *device) status() schedule.Device {
-	now := d.sim.key.at
 	out := schedule.Device{Name: d.name(), Node: d.Node, Memory: d.Memory, KVReserve: d.sim.cfg.KVReserve,
 		Draining:    d.node.draining,
 		Quarantined: d.health.State() != quarantine.Healthy}
@@ -185,7 +188,7 @@ func (d *device) status() schedule.Device {
 	}
 	out.Utilization = min(1, use)
 	on := make(map[string]bool)
-	for _, c := range d.memory.Status(now).Weights {
+	for _, c := range d.memory.Copies() {
 		on[c.Content.Revision] = true
 		if len(c.Users) == 0 {
 			out.Unused += int64(c.Pages()) * hbm.PageBytes

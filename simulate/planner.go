@@ -108,7 +108,7 @@ func (m *model) assign(w planner.Write) (outcome planner.Outcome, revision uint6
 		}
 		s.record.note(s.key.at, event, "replica", c.Replica, "why", c.Why)
 	}
-	if w.From == 0 && w.To > 0 && m.machine.Status().Waiting > 0 {
+	if w.From == 0 && w.To > 0 && m.status().Waiting > 0 {
 		m.wakes++
 		m.woken = s.key.at
 	}

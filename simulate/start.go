@@ -26,7 +26,8 @@ type model struct {
 	sim      *simulation
 	root     kv.Hash
 	machine  *deployment.Deployment
-	replicas []*replica // that have not ended, in the order in which they started
+	is       *deployment.Status // of machine since its last event; nil: not asked for
+	replicas []*replica         // that have not ended, in the order in which they started
 
 	permitted   []string // devices on which replicas may start; empty: all
 	window      *demand.Window
@@ -185,7 +186,7 @@ func (m *model) checkPlaced() error {
 	if m.settled() {
 		return nil
 	}
-	return fmt.Errorf("deployment %s: %s", m.Name, m.machine.Status().Detail)
+	return fmt.Errorf("deployment %s: %s", m.Name, m.status().Detail)
 }
 
 // Check returns an error if the configuration cannot be simulated.

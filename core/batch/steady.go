@@ -78,7 +78,7 @@ func (s *Scheduler) RunSteady(sampled []uint32, n int, now time.Time) []Entry {
 	for i, seq := range s.running {
 		for range n {
 			seq.tokens = append(seq.tokens, sampled[i])
-			seq.charge(len(seq.Prompt), 1)
+			seq.charge(len(seq.Prompt), 1) // one by one, as steps do, so that the sum is rounded likewise
 		}
 	}
 	s.fillBlocks(n)

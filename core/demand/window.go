@@ -66,6 +66,9 @@ type Window struct {
 	began   time.Time // when the gateway started to observe
 	slots   [Slots + 1]slot
 	seconds [RecentSeconds + 1]second
+
+	merged Figures // of all slots, when the slot number was in progress; Observed and Recent are not set
+	number int64   // 0: merged is not up to date
 }
 
 // slot is what arrived within SlotLength. The slot in progress is the last of Slots + 1, so that a window
@@ -115,6 +118,7 @@ func (w *Window) Finished(now time.Time, prompt, output int, decode time.Duratio
 
 // at returns the slot of a time, emptied if its content is of an earlier round.
 func (w *Window) at(now time.Time) *Figures {
+	w.number = 0
 	n := slotNumber(now)
 	s := &w.slots[n%int64(len(w.slots))]
 	if s.number != n {
@@ -125,27 +129,36 @@ func (w *Window) at(now time.Time) *Figures {
 
 func slotNumber(now time.Time) int64 { return now.UnixNano() / int64(SlotLength) }
 
-// Figures returns what was seen within the last Length, and in the slot in progress.
+// Figures returns what was seen within the last Length, and in the slot in progress. The sketches are
+// valid until the next call, and must not be changed.
 func (w *Window) Figures(now time.Time) Figures {
 	n := slotNumber(now)
 	start := time.Unix(0, (n-Slots)*int64(SlotLength))
 	if start.Before(w.began) {
 		start = w.began
 	}
-	all := Figures{Observed: max(now.Sub(start), 0)}
-	for number := n - Slots; number <= n; number++ { // in order of time, so that the result is always the same
-		s := &w.slots[number%int64(len(w.slots))]
-		if s.number != number {
-			continue
-		}
-		all.add(s.seen)
+	if w.number != n {
+		w.merge(n)
 	}
+	all := w.merged
+	all.Observed = max(now.Sub(start), 0)
 	for _, s := range w.seconds {
 		if age := now.Unix() - s.number; age > 0 && age <= RecentSeconds {
 			all.Recent += s.arrivals
 		}
 	}
 	return all
+}
+
+// merge adds up the slots that count while slot n is in progress.
+func (w *Window) merge(n int64) {
+	w.merged.Reset()
+	w.number = n
+	for number := n - Slots; number <= n; number++ { // in order of time, so that the result is always the same
+		if s := &w.slots[number%int64(len(w.slots))]; s.number == number {
+			w.merged.add(s.seen)
+		}
+	}
 }
 
 // Empty reports whether nothing was seen.

@@ -155,3 +155,22 @@ func TestRate(t *testing.T) {
 		t.Errorf("%d recent arrivals within %s", f.Recent, f.Observed)
 	}
 }
+
+// TestFiguresAreUpToDate checks that figures have what came since the last call, and not what is over since.
+func TestFiguresAreUpToDate(t *testing.T) {
+	now := time.Unix(1000, 0)
+	w := NewWindow(now)
+	for i := range 3 {
+		w.Arrived(now)
+		w.FirstToken(now, time.Second)
+		if f := w.Figures(now); f.Arrivals != uint64(i+1) || f.TTFT.Count() != uint64(i+1) {
+			t.Errorf("after %d: %+v", i+1, f)
+		}
+	}
+	if f := w.Figures(now.Add(Length)); f.Arrivals != 3 || f.TTFT.Count() != 3 {
+		t.Errorf("at the end of the window: %+v", f)
+	}
+	if f := w.Figures(now.Add(Length + SlotLength)); !f.Empty() {
+		t.Errorf("after the window: %+v", f)
+	}
+}

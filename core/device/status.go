@@ -31,9 +31,12 @@ func (m *Memory) Status(now time.Time) Status {
 		s.AdapterMin[lease] = h.model.AdapterMin
 	}
 	s.Replicas, s.Needs = m.needs()
-	s.Weights = m.weights.Copies()
+	s.Weights = m.Copies()
 	return s
 }
+
+// Copies returns the copies of weights, the oldest one first.
+func (m *Memory) Copies() []residency.Copy { return m.weights.Copies() }
 
 // Empty reports whether no model uses the memory or is about to.
 func (m *Memory) Empty() bool { return len(m.holders) == 0 && m.weights.Empty() }

@@ -194,12 +194,7 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 	case m.fallsAsleep(d, at):
 		return "it has had no request for long enough"
 	}
-	gone := make(map[string]bool)
-	for _, name := range before.reported {
-		gone[name] = now.reports
-	}
 	for _, r := range d.Reports {
-		delete(gone, r.Name)
 		_, assigned := d.assignment(r.Name)
 		switch {
 		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
@@ -213,7 +208,7 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 		}
 	}
 	for _, name := range before.reported {
-		if gone[name] {
+		if now.reports && !slices.ContainsFunc(d.Reports, func(r Report) bool { return r.Name == name }) {
 			return name + " has left"
 		}
 	}
@@ -231,8 +226,12 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 }
 
 // there returns the names of the replicas that may still have memory: all that are reported, and those of
-// deployments that do not report.
+// deployments that do not report. It returns nil if no replica waits for others to leave.
 func (o *Observation) there() map[string]bool {
+	waits := func(a Assignment) bool { return len(a.After) > 0 }
+	if !slices.ContainsFunc(o.Deployments, func(d Deployment) bool { return slices.ContainsFunc(d.Assigned, waits) }) {
+		return nil
+	}
 	all := make(map[string]bool)
 	for i := range o.Deployments {
 		d := &o.Deployments[i]

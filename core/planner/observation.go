@@ -121,7 +121,8 @@ func (d *Deployment) undecided() bool {
 // placed returns the replicas of a deployment that a plan starts from. One that an operator has taken away is leaving,
 // or is left out.
 func (d *Deployment) placed() (all []schedule.Placed) {
-	reported := make(map[string]bool)
+	all = make([]schedule.Placed, 0, len(d.Reports))
+	reported := make(map[string]bool, len(d.Reports))
 	for _, r := range d.Reports {
 		reported[r.Name] = true
 		p := r.Placed
