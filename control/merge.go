@@ -25,7 +25,8 @@ var immutable = map[protoreflect.Name]bool{
 // the change replaces the stored value, a field in reset gets its default, and all others keep
 // their values. A change that sets replicas ends the preemptions, and brings back replicas that were parked
 // one by one. A change of replicas or its bounds ends a hold. If the stored min_replicas and max_replicas
-// are equal, a new nonzero value of replicas also replaces both. The caller normalizes the result.
+// are equal, a new nonzero value of replicas also replaces both. A reset of a field that a change cannot
+// set has no effect if it is not set. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
 	if stored != nil {
@@ -37,6 +38,7 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	for _, name := range reset {
 		f := fields.ByName(protoreflect.Name(name))
 		switch {
+		case f != nil && immutable[f.Name()] && !to.Has(f): // as in a spec of models.get that is sent back
 		case f == nil || immutable[f.Name()]:
 			return nil, fmt.Errorf(
 				"deployment.%s cannot be reset; these can: %s",

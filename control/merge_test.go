@@ -85,6 +85,8 @@ func TestMerge(t *testing.T) {
 		"no path":             {stored(nil), `{"path": null}`, nil, "", "deployment.path is missing"},
 		"set by nodes": {stored(nil), `{"applied": null}`, nil,
 			"", "deployment.applied cannot be reset; these can: path, replicas"},
+		"as models.get has it": {stored(nil), `{"held_by": null, "assignments": null, "max_waiting": 3}`, nil,
+			"max_waiting from 9 to 3", ""},
 		"no such field": {stored(nil), `{}`, []string{"color"}, "", "deployment.color cannot be reset"},
 		"value and reset": {stored(nil), `{"max_waiting": 3}`, []string{"max_waiting"},
 			"", "deployment.max_waiting has a value and is to be reset"},

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"troupe/control"
 	"troupe/messages"
 	"troupe/observe/record"
 	"troupe/recording"
@@ -153,7 +152,7 @@ func until(ctx context.Context, what string, check func() error) error {
 
 // ask asks the control service.
 func (c *cluster) ask(ctx context.Context, endpoint string, request, answer proto.Message) error {
-	body, err := control.Encode(request)
+	body, err := protojson.Marshal(request) // control.Encode would reset fields that are not set
 	if err != nil {
 		return err
 	}
