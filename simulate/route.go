@@ -45,10 +45,12 @@ func (s *simulation) keepRouting() {
 	})
 }
 
-// sync brings all replicas of the model up to date, so that the router has their reports.
+// sync makes the reports of all replicas of the model that are due, so that the router has them.
 func (m *model) sync() {
 	for _, r := range m.replicas {
-		r.sync(m.sim.key)
+		if r.reportDue(m.sim.key) {
+			r.sync(m.sim.key)
+		}
 	}
 }
 

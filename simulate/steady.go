@@ -116,6 +116,16 @@ func (r *replica) sync(until key) {
 	}
 }
 
+// reportDue reports whether a timer of the replica fires before an event, or a steady step ends so much earlier that its
+// report is due. If not, sync would only end steps, which the router does not notice.
+func (r *replica) reportDue(until key) bool {
+	if timer, set := r.nextTimer(); set && timer.before(until) {
+		return true
+	}
+	return r.reportAt.IsZero() && len(r.ends) > 1 &&
+		!core.LastReport(time.Time{}, r.ends[:1], until.at).IsZero()
+}
+
 // endsUntil returns how many of the next steps end before a timer.
 func (r *replica) endsUntil(timer key, steps int) int {
 	return sort.Search(steps, func(i int) bool { return !(key{r.ends[i], stepEnds, r.index}).before(timer) })

@@ -76,14 +76,14 @@ func (m *Machine) see(now time.Time) {
 		func(d schedule.Device) bool { return d.Failed || d.Quarantined || d.Silent })
 	for i := range r.seen.Deployments {
 		d := &r.seen.Deployments[i]
-		model := m.seenOf(d)
+		model, assignments := m.seenOf(d), d.byReplica()
 		for _, p := range d.Reports {
 			model.reported = append(model.reported, p.Name)
 			s.progress[p.Name], s.quarantined[p.Name] = p.Progress, p.Quarantined
 			if p.Failure != "" {
 				s.ended[p.Name] = endOf(p)
 			}
-			s.offered[p.Name] = d.offered(p)
+			s.offered[p.Name] = d.offered(p, assignments[p.Name] != nil)
 		}
 		s.models[d.Model.Name] = model
 		for _, p := range d.Pools {
@@ -194,12 +194,14 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 	case m.fallsAsleep(d, at):
 		return "it has had no request for long enough"
 	}
+	assignments, reported := d.byReplica(), make(map[string]bool, len(d.Reports))
 	for _, r := range d.Reports {
-		_, assigned := d.assignment(r.Name)
+		reported[r.Name] = true
+		assigned := assignments[r.Name] != nil
 		switch {
 		case assigned && r.Failure != "" && m.seen.ended[r.Name] != endOf(r):
 			return r.Name + " has ended: " + r.Failure
-		case d.offered(r) && !m.seen.offered[r.Name]:
+		case d.offered(r, assigned) && !m.seen.offered[r.Name]:
 			return r.Name + " is there, and is not assigned"
 		case r.Progress == schedule.Up && m.seen.progress[r.Name] != schedule.Up:
 			return r.Name + " serves"
@@ -208,7 +210,7 @@ func (m *Machine) cause(d *Deployment, there map[string]bool, at time.Time) stri
 		}
 	}
 	for _, name := range before.reported {
-		if now.reports && !slices.ContainsFunc(d.Reports, func(r Report) bool { return r.Name == name }) {
+		if now.reports && !reported[name] {
 			return name + " has left"
 		}
 	}

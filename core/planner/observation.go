@@ -98,9 +98,17 @@ func (d *Deployment) assignment(replica string) (Assignment, bool) {
 	return Assignment{}, false
 }
 
+// byReplica returns the stored assignments by replica, for those who look for many.
+func (d *Deployment) byReplica() map[string]*Assignment {
+	all := make(map[string]*Assignment, len(d.Assigned))
+	for i := range d.Assigned {
+		all[d.Assigned[i].Replica] = &d.Assigned[i]
+	}
+	return all
+}
+
 // offered reports whether a replica is there, and neither assigned nor withdrawn.
-func (d *Deployment) offered(r Report) bool {
-	_, assigned := d.assignment(r.Name)
+func (d *Deployment) offered(r Report, assigned bool) bool {
 	return d.Planned && d.Revision != 0 && !assigned && !slices.Contains(d.Withdrawn, r.Name) &&
 		r.Progress > schedule.Assigned && r.Progress < schedule.Leaving
 }
@@ -122,18 +130,18 @@ func (d *Deployment) undecided() bool {
 // or is left out.
 func (d *Deployment) placed() (all []schedule.Placed) {
 	all = make([]schedule.Placed, 0, len(d.Reports))
-	reported := make(map[string]bool, len(d.Reports))
+	reported, assignments := make(map[string]bool, len(d.Reports)), d.byReplica()
 	for _, r := range d.Reports {
 		reported[r.Name] = true
 		p := r.Placed
 		p.After = nil
-		switch a, assigned := d.assignment(r.Name); {
+		switch a, assigned := assignments[r.Name]; {
 		case slices.Contains(d.Reserved, r.Name):
 			if p.Progress == schedule.Assigned {
 				continue // it does not start
 			}
 			p.Progress = schedule.Leaving
-		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r):
+		case !assigned && (d.Planned || d.Revision == 0) && !d.offered(r, false):
 			p.Progress = schedule.Leaving
 		case !assigned:
 			p.Failure = "" // failures are those of assignments

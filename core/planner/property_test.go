@@ -259,7 +259,8 @@ func (w *world) checkOffers(r *Record) {
 			away := !slices.ContainsFunc(r.Snapshot.Devices, func(o schedule.Device) bool {
 				return o.Name == report.Devices[0]
 			})
-			if d.offered(report) && !away && !slices.ContainsFunc(r.Writes, func(e Write) bool {
+			_, assigned := d.assignment(report.Name)
+			if d.offered(report, assigned) && !away && !slices.ContainsFunc(r.Writes, func(e Write) bool {
 				return e.Name == d.Model.Name && (slices.Contains(e.Withdrawn, report.Name) || e.adds(report.Name))
 			}) {
 				w.Fatalf("offered: nothing is decided about %+v of %+v", report, d)
@@ -352,8 +353,10 @@ func (w *world) settle() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.stored)) {
 		d := w.stored[name]
-		if i := slices.IndexFunc(d.Reports, d.offered); i >= 0 {
-			w.Fatalf("offered: %+v is there, and not assigned", d.Reports[i])
+		for _, r := range d.Reports {
+			if _, assigned := d.assignment(r.Name); d.offered(r, assigned) {
+				w.Fatalf("offered: %+v is there, and not assigned", r)
+			}
 		}
 		missing := slices.ContainsFunc(w.m.last.Plan.Unmet, func(u schedule.Unmet) bool { return u.Model == name })
 		if d.holdEnded(w.now.Add(-time.Minute)) {

@@ -134,7 +134,7 @@ func (w *world) converge() {
 			a, assigned := d.assignment(r.Name)
 			switch {
 			case d.Revision == 0, assigned && !slices.Equal(a.Devices, r.Devices),
-				!assigned && !d.offered(*r) && d.Planned:
+				!assigned && !d.offered(*r, false) && d.Planned:
 				r.Progress, r.Since = schedule.Leaving, w.now
 			case r.Progress == schedule.Starting:
 				r.Progress, r.Since = schedule.Up, w.now

@@ -74,14 +74,16 @@ func (w *Write) adds(replica string) bool {
 
 // target returns the assignments that a plan gives to a deployment.
 func (d *Deployment) target(plan *index, there map[string]bool, now time.Time) (all []Assignment) {
+	assignments := d.byReplica()
 	for _, a := range plan.assigned[d.Model.Name] {
-		old, known := d.assignment(a.Replica)
+		old, known := assignments[a.Replica]
 		switch {
 		case a.New:
 			all = append(all, Assignment{a.Replica, a.Devices, a.Why, a.After, now})
 		case known:
-			old.After = remaining(old.After, there)
-			all = append(all, old)
+			stays := *old
+			stays.After = remaining(old.After, there)
+			all = append(all, stays)
 		default:
 			all = append(all, Assignment{a.Replica, a.Devices, adopted, nil, now})
 		}
@@ -117,8 +119,9 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 	if d.holdEnded(m.round.record.Snapshot.At) {
 		w.Released = d.Model.HeldBy
 	}
+	assignments := d.byReplica()
 	for _, a := range to {
-		if _, was := d.assignment(a.Replica); !was {
+		if assignments[a.Replica] == nil {
 			w.Changes = append(w.Changes, Change{a.Replica, false, a.Why})
 		}
 	}
@@ -132,7 +135,7 @@ func (m *Machine) write(d *Deployment, to []Assignment, withdrawn []string) *Wri
 		}
 	}
 	for _, r := range d.Reports {
-		if d.offered(r) && slices.Contains(withdrawn, r.Name) {
+		if d.offered(r, assignments[r.Name] != nil) && slices.Contains(withdrawn, r.Name) {
 			w.Changes = append(w.Changes, Change{r.Name, true, m.round.index.departure(r.Name)})
 		}
 	}
