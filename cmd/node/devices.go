@@ -24,7 +24,7 @@ const (
 // autoDevices selects all GPUs of this machine, or one software GPU if it has none.
 const autoDevices = "auto"
 
-// parseDevices parses "auto" or "host:COUNTxSIZE". For auto it returns nil.
+// parseDevices parses "auto" or "host:COUNTxSIZE", which may end in "xTHREADS". For auto it returns nil.
 func parseDevices(s string) ([]host.Config, error) {
 	if s == autoDevices {
 		return nil, nil
@@ -37,6 +37,13 @@ func parseDevices(s string) ([]host.Config, error) {
 	if err != nil || n < 1 || n > maxDevices {
 		return nil, fmt.Errorf("%q: %s devices, want 1 to %d", s, count, maxDevices)
 	}
+	size, threads, limited := strings.Cut(size, "x")
+	workers := 0
+	if limited {
+		if workers, err = strconv.Atoi(threads); err != nil || workers < 1 {
+			return nil, fmt.Errorf("%q: %s threads, want 1 or more, such as host:2x512MiBx1", s, threads)
+		}
+	}
 	bytes, err := units.ParseBytes(size)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", s, err)
@@ -45,7 +52,7 @@ func parseDevices(s string) ([]host.Config, error) {
 		return nil, fmt.Errorf("%q: a device of %s is too small for a model; use %s or more",
 			s, units.FormatBytes(bytes), units.FormatBytes(minDeviceBytes))
 	}
-	return hostDevices(n, bytes), nil
+	return hostDevices(n, bytes, workers), nil
 }
 
 // parseSimulated parses "COUNTxPROFILE" or "COUNTxGROUPxPROFILE", such as 16xh200 or 8x2xh200. An empty string is
@@ -83,10 +90,11 @@ func parseSimulated(s string) ([]simulated.Config, error) {
 	return devices, nil
 }
 
-func hostDevices(n int, bytes int64) []host.Config {
+// hostDevices returns n software devices that compute with at most so many threads each; 0: as many as there are cores.
+func hostDevices(n int, bytes int64, threads int) []host.Config {
 	devices := make([]host.Config, n)
 	for i := range devices {
-		devices[i] = host.Config{Index: i, MemoryBytes: bytes}
+		devices[i] = host.Config{Index: i, MemoryBytes: bytes, Workers: threads}
 	}
 	return devices
 }

@@ -42,7 +42,7 @@ func checkDevices(ctx context.Context, s settings) (all []finding) {
 			"install NVIDIA's driver, or give the container access: --gpus all"))
 	case len(found) == 0:
 		all = append(all, warn("driver", "no GPU: "+none, "none is needed: a software GPU takes its place, slowly"))
-		return append(all, checkSoftware(ctx, hostDevices(1, machineMemory()/2))...)
+		return append(all, checkSoftware(ctx, hostDevices(1, machineMemory()/2, 0))...)
 	default:
 		all = append(all, pass("driver", fmt.Sprintf("%d GPUs", len(found))))
 	}

@@ -32,7 +32,7 @@ func (s *settings) openDevices(cfg *node.Config) (err error) {
 			err)
 	}
 	if len(found) == 0 {
-		cfg.Devices = hostDevices(1, machineMemory()/2)
+		cfg.Devices = hostDevices(1, machineMemory()/2, 0)
 		s.addNote("No GPU: %s.\nUsing one software GPU with %s.", none,
 			units.FormatBytes(cfg.Devices[0].MemoryBytes))
 		return nil

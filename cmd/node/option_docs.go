@@ -48,9 +48,10 @@ var optionDocs = map[string]optionDoc{
 			"served while /ready returns 503. Make it longer than load balancers need to notice " +
 			"(default: ${grace}, at most half of --drain-timeout)."},
 
-	"devices": {groupGPUs, "auto|host:COUNTxSIZE",
+	"devices": {groupGPUs, "auto|host:COUNTxSIZE[xTHREADS]",
 		"auto: all GPUs of this machine, or one software GPU with half of " +
-			"its memory if it has none. host:2x512MiB: two software GPUs of 512 MiB (default: auto)."},
+			"its memory if it has none. host:2x512MiB: two software GPUs of 512 MiB; " +
+			"host:2x512MiBx1: that compute with one thread each, and not with one for each core (default: auto)."},
 	"simulated_devices": {groupGPUs, "COUNT[xGROUP]xPROFILE",
 		"Simulated devices, after the others: 16xh200; 8x2xh200 for 8 groups of 2 that compute together; or " +
 			"4x/path/profile.yaml with a profile of troupe calibrate. " +

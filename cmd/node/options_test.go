@@ -275,8 +275,13 @@ func TestParseSimulated(t *testing.T) {
 
 func TestParseDevices(t *testing.T) {
 	devices, err := parseDevices("host:2x512MiB")
-	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 {
+	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 ||
+		devices[1].Workers != 0 {
 		t.Errorf("%+v, %v", devices, err)
+	}
+	if limited, err := parseDevices("host:1x512MiBx3"); err != nil || limited[0].Workers != 3 ||
+		limited[0].MemoryBytes != 512<<20 {
+		t.Errorf("%+v, %v", limited, err)
 	}
 	if auto, err := parseDevices("auto"); err != nil || auto != nil || machineMemory()/2 < minDeviceBytes {
 		t.Errorf("auto: %+v, %v", auto, err)

@@ -12,7 +12,7 @@ import (
 
 const (
 	nodes        = 3
-	device       = "host:1x64MiB"
+	device       = "host:1x64MiBx1"
 	kind         = "h200" // of simulated devices
 	startTimeout = time.Minute
 	timeout      = 2 * time.Minute // of a request

@@ -15,13 +15,9 @@ import (
 	"troupe/internal/costfile"
 )
 
-// OneCPU limits a process to one processor, in its environment: a software device has one.
-const OneCPU = "GOMAXPROCS=1"
-
-// Run runs a command with one processor. Its output is in the error.
+// Run runs a command. Its output is in the error.
 func Run(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), OneCPU)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)

@@ -12,7 +12,7 @@ import (
 
 const (
 	model  = "models/kjv-2m"
-	device = "host:1x256MiB"
+	device = "host:1x256MiBx1"
 )
 
 // calibrated returns the costs of the model on a device.

@@ -20,7 +20,6 @@ import (
 	"troupe/messages"
 	"troupe/observe/record"
 	"troupe/recording"
-	"troupe/tools/profiles"
 	"troupe/workload"
 )
 
@@ -105,7 +104,7 @@ func (c *cluster) startNode(dir, name, binary string, args []string) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(binary, args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), profiles.OneCPU)
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C stops this program, which stops the nodes
 	if err := cmd.Start(); err != nil {
 		return err

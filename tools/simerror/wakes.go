@@ -30,7 +30,7 @@ const (
 	sleeperStep   = 64 // tokens
 	sleeperBatch  = 4  // sequences
 	sleepAfter    = 2 * time.Second
-	wakeDevice    = "host:1x192MiB"
+	wakeDevice    = "host:1x192MiBx1"
 	wakeCache     = 512 << 20
 )
 
