@@ -116,8 +116,8 @@ func (r *replica) sync(until key) {
 	}
 }
 
-// reportDue reports whether a timer of the replica fires before an event, or a steady step ends so much earlier that its
-// report is due. If not, sync would only end steps, which the router does not notice.
+// reportDue reports whether a timer of the replica fires before an event, or a steady step ends so much earlier that
+// its report is due. If not, sync would only end steps, which the router does not notice.
 func (r *replica) reportDue(until key) bool {
 	if timer, set := r.nextTimer(); set && timer.before(until) {
 		return true
