@@ -19,7 +19,7 @@ type Load struct {
 const (
 	spread    = 2.326 // standard deviations of the P99 of a normal distribution
 	missShare = 0.01  // share of the requests that may miss a P99
-	bisection = 16    // steps, of which each halves the error of the logarithm
+	precision = 0.002 // greatest relative error of the sequences that decode
 	rarely    = 1e-6  // share of the places in use, if requests hardly ever come
 
 	// Prompts are taken from 28 points of their distribution, by standard deviations of the logarithm of their length.
@@ -49,7 +49,7 @@ func (s Steps) Capacities(l Load, replicas int) []float64 {
 	for n, last := 1, 0; last < len(all); n, last = next(n), n {
 		p.replicas = float64(n)
 		high := p.places // and low is from fewer replicas, whose places cannot be used as well
-		for range bisection {
+		for high > (1+precision)*low {
 			if middle := math.Sqrt(low * high); p.meets(middle) {
 				low = middle
 			} else {
@@ -59,6 +59,7 @@ func (s Steps) Capacities(l Load, replicas int) []float64 {
 		rate, before := p.replicas*p.rate(low), 0.0
 		if last > 0 {
 			before = all[last-1]
+			rate = max(rate, before*p.replicas/float64(last))
 		}
 		for i := last + 1; i <= min(n, len(all)); i++ { // between those that are computed, it is nearly linear
 			all[i-1] = before + float64((rate-before)*float64(i-last))/float64(n-last)
@@ -170,7 +171,8 @@ func (p *pool) meets(decoding float64) bool {
 	return load < places && (p.TTFT <= 0 || p.late(decoding, busy, load, places) <= missShare)
 }
 
-// late returns the share of requests whose first token is late, if replicas compute prompts in a share of the time.
+// late returns the share of requests whose first token is late, if replicas compute prompts in a share of the time. It
+// stops at any share over missShare.
 func (p *pool) late(decoding, busy, load, places float64) float64 {
 	if busy >= 1 {
 		return 1
@@ -185,9 +187,12 @@ func (p *pool) late(decoding, busy, load, places float64) float64 {
 		left := float64(p.TTFT)/float64(time.Microsecond) - p.prefill(of.tokens, beside)
 		missed := min(1, max(0, 1-left/step)) // since the step before ends too late
 		if left = max(0, left-step/2); missed < 1 {
-			missed += (1 - missed) * min(1, float64(queued*math.Exp(-left/wait))+float64(busy*math.Exp(-left/behind)))
+			waits := float64(queued*math.Exp(-left/wait)) + float64(busy*math.Exp(-left/behind))
+			missed += (1 - missed) * min(1, waits)
 		}
-		late += float64(of.share * missed)
+		if late += float64(of.share * missed); late > missShare {
+			break
+		}
 	}
 	return late
 }
