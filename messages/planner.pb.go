@@ -822,20 +822,21 @@ func (x *ModelPlan) GetDemand() *ModelFigures {
 
 // ModelFigures (report) is the demand of a model, as a plan sees it. Figures that are absent are unknown.
 type ModelFigures struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rate          *float64               `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`                               // sequences per second, of the last minute
-	RecentRate    *float64               `protobuf:"fixed64,2,opt,name=recent_rate,json=recentRate,proto3,oneof" json:"recent_rate,omitempty"` // of the last 5 s
-	Ttft          *durationpb.Duration   `protobuf:"bytes,3,opt,name=ttft,proto3" json:"ttft,omitempty"`                                       // P99
-	Tpot          *durationpb.Duration   `protobuf:"bytes,4,opt,name=tpot,proto3" json:"tpot,omitempty"`
-	Running       uint32                 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
-	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                 // at replicas
-	Pending       uint32                 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`                 // until a replica serves
-	Oldest        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=oldest,proto3" json:"oldest,omitempty"`                    // arrival of the oldest pending one
-	Last          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last,proto3" json:"last,omitempty"`                        // of the last request
-	Places        *uint32                `protobuf:"varint,10,opt,name=places,proto3,oneof" json:"places,omitempty"`            // sequences that a replica runs at once
-	Kv            *float64               `protobuf:"fixed64,11,opt,name=kv,proto3,oneof" json:"kv,omitempty"`                   // share of the KV blocks in use
-	Utilization   *float64               `protobuf:"fixed64,12,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"` // of the devices by its steps
-	Capacity      *float64               `protobuf:"fixed64,13,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`       // sequences per second that a replica serves within the SLO, by its profile
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Rate        *float64               `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`                               // sequences per second, of the last minute
+	RecentRate  *float64               `protobuf:"fixed64,2,opt,name=recent_rate,json=recentRate,proto3,oneof" json:"recent_rate,omitempty"` // of the last 5 s
+	Ttft        *durationpb.Duration   `protobuf:"bytes,3,opt,name=ttft,proto3" json:"ttft,omitempty"`                                       // P99
+	Tpot        *durationpb.Duration   `protobuf:"bytes,4,opt,name=tpot,proto3" json:"tpot,omitempty"`
+	Running     uint32                 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
+	Waiting     uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                 // at replicas
+	Pending     uint32                 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`                 // until a replica serves
+	Oldest      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=oldest,proto3" json:"oldest,omitempty"`                    // arrival of the oldest pending one
+	Last        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last,proto3" json:"last,omitempty"`                        // of the last request
+	Places      *uint32                `protobuf:"varint,10,opt,name=places,proto3,oneof" json:"places,omitempty"`            // sequences that a replica runs at once
+	Kv          *float64               `protobuf:"fixed64,11,opt,name=kv,proto3,oneof" json:"kv,omitempty"`                   // share of the KV blocks in use
+	Utilization *float64               `protobuf:"fixed64,12,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"` // of the devices by its steps
+	// Sequences per second that 1, 2 and so on replicas serve within the SLO, by their profile.
+	Capacities    []float64 `protobuf:"fixed64,14,rep,packed,name=capacities,proto3" json:"capacities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -954,11 +955,11 @@ func (x *ModelFigures) GetUtilization() float64 {
 	return 0
 }
 
-func (x *ModelFigures) GetCapacity() float64 {
-	if x != nil && x.Capacity != nil {
-		return *x.Capacity
+func (x *ModelFigures) GetCapacities() []float64 {
+	if x != nil {
+		return x.Capacities
 	}
-	return 0
+	return nil
 }
 
 // PlannedReplica (report) is a replica that is to be there.
@@ -1687,7 +1688,7 @@ const file_messages_planner_proto_rawDesc = "" +
 	"\x03max\x18\x0f \x01(\rR\x03max\x124\n" +
 	"\bslo_ttft\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\asloTtft\x124\n" +
 	"\bslo_tpot\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\asloTpot\x12/\n" +
-	"\x06demand\x18\x12 \x01(\v2\x17.troupe.v1.ModelFiguresR\x06demand\"\x9f\x04\n" +
+	"\x06demand\x18\x12 \x01(\v2\x17.troupe.v1.ModelFiguresR\x06demand\"\x97\x04\n" +
 	"\fModelFigures\x12\x17\n" +
 	"\x04rate\x18\x01 \x01(\x01H\x00R\x04rate\x88\x01\x01\x12$\n" +
 	"\vrecent_rate\x18\x02 \x01(\x01H\x01R\n" +
@@ -1702,14 +1703,15 @@ const file_messages_planner_proto_rawDesc = "" +
 	"\x06places\x18\n" +
 	" \x01(\rH\x02R\x06places\x88\x01\x01\x12\x13\n" +
 	"\x02kv\x18\v \x01(\x01H\x03R\x02kv\x88\x01\x01\x12%\n" +
-	"\vutilization\x18\f \x01(\x01H\x04R\vutilization\x88\x01\x01\x12\x1f\n" +
-	"\bcapacity\x18\r \x01(\x01H\x05R\bcapacity\x88\x01\x01B\a\n" +
+	"\vutilization\x18\f \x01(\x01H\x04R\vutilization\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"capacities\x18\x0e \x03(\x01R\n" +
+	"capacitiesB\a\n" +
 	"\x05_rateB\x0e\n" +
 	"\f_recent_rateB\t\n" +
 	"\a_placesB\x05\n" +
 	"\x03_kvB\x0e\n" +
-	"\f_utilizationB\v\n" +
-	"\t_capacity\"\xc4\x01\n" +
+	"\f_utilizationJ\x04\b\r\x10\x0e\"\xc4\x01\n" +
 	"\x0ePlannedReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +

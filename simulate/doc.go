@@ -9,7 +9,7 @@
 //	core/deployment           when a replica is started, drained, moved, replaced and stopped
 //	core/schedule             where replicas are placed, and how many there are
 //	core/planner              when a deployment is scaled, or put to sleep
-//	core/cost                 how long steps take
+//	core/cost                 how long steps take, and what replicas can carry
 //	core/device, core/hbm,    what is in the memory of a device, how KV memory is divided, and which weights
 //	core/residency            stay on the device
 //	core/hostcache            which images of weights and adapters are in host memory, and of weights on disk
@@ -115,11 +115,9 @@
 //
 // # What is left out
 //
-// The planner does not know what a replica can carry by its profile (Demand.Capacity), as that of a cluster with
-// profiles does. Messages take no time and are not lost, unless a network is cut. All requests come in at one
-// router, which is never lost, nor are the leaders of the deployments and the planner. Switches by command
-// (core/switching) and levels of single replicas are not simulated. Weights are right, so there are no canaries.
-// The pages for adapters do not change, and a step takes no longer because of its adapters. Replicas send
-// announcements on a timer of their own only if an earlier one had no room for all changes; the actors send one
-// every 300 ms.
+// Messages take no time and are not lost, unless a network is cut. All requests come in at one router, which is never
+// lost, nor are the leaders of the deployments and the planner. Switches by command (core/switching) and levels of
+// single replicas are not simulated. Weights are right, so there are no canaries. The pages for adapters do not change,
+// and a step takes no longer because of its adapters. Replicas send announcements on a timer of their own only if an
+// earlier one had no room for all changes; the actors send one every 300 ms.
 package simulate

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"troupe/core/cost"
 	"troupe/core/demand"
 	"troupe/core/deployment"
 	"troupe/core/hbm"
@@ -121,13 +122,18 @@ func (m *model) demand(status *deployment.Status) schedule.Demand {
 		}
 	}
 	serving, blocks, free, use := 0, 0, 0, 0.0
+	q := cost.Requests{Prompt: lengthsOf(figures.Prompt), Output: lengthsOf(figures.Output), TTFT: m.SLO.TTFT,
+		TPOT: m.SLO.TPOT}
+	var carry []cost.Replica
 	for _, r := range m.replicas {
 		r.sync(m.sim.key)
 		s := r.machine.Status()
+		q.Computed, q.Cached = q.Computed+s.Totals.TokensIn, q.Cached+s.Totals.TokensCached
 		if !r.serving() {
 			continue
 		}
 		serving++
+		carry = append(carry, r.carries(s))
 		out.Running += s.Running
 		out.Waiting += s.Waiting
 		blocks, free = blocks+s.Blocks.Blocks, free+s.Blocks.Free
@@ -139,7 +145,24 @@ func (m *model) demand(status *deployment.Status) schedule.Demand {
 	if serving > 0 {
 		out.Utilization = use / float64(serving)
 	}
+	out.Capacities = cost.LeastCapacities(q, carry, m.MaxReplicas)
 	return out
+}
+
+// carries returns what the replica has for requests. The costs of its steps are those of the scenario, as if
+// calibrated.
+func (r *replica) carries(s core.Status) cost.Replica {
+	steps, known := r.times.(cost.Steps)
+	return cost.Replica{Steps: steps, Known: known, Places: r.model.MaxSequences, StepTokens: r.model.StepTokens,
+		KVTokens: float64(s.Blocks.Blocks * r.model.BlockTokens)}
+}
+
+// lengthsOf returns the lengths of prompts or outputs.
+func lengthsOf(s demand.Sketch) (l cost.Lengths) {
+	l.Count = s.Count()
+	l.Mean, _ = s.Mean()
+	l.P99, _ = s.Quantile(0.99)
+	return l
 }
 
 // loadTimes returns the expected times until a replica serves, by the place of its weights.

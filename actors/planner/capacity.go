@@ -17,30 +17,30 @@ func kindsOf(devices []core.Device) map[string]string {
 	return kinds
 }
 
-// capacitiesOf returns the requests per second that a replica of each deployment serves within the SLO, for the
-// present lengths of prompts and outputs. It leaves out deployments with an unknown figure.
+// capacitiesOf returns the requests per second that 1, 2 and so on replicas of each deployment serve within the SLO,
+// for the present lengths of prompts and outputs. It leaves out deployments with an unknown figure.
 func capacitiesOf(view *messages.ClusterView, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
-) map[string]float64 {
-	all := make(map[string]float64)
+) map[string][]float64 {
+	all := make(map[string][]float64)
 	if costs == nil {
 		return all
 	}
 	for _, d := range view.GetDeployments() {
-		if rate := capacityOf(d, kinds, costs); rate > 0 {
-			all[d.GetSpec().GetName()] = rate
+		if rates := ratesOf(d, kinds, costs); len(rates) > 0 {
+			all[d.GetSpec().GetName()] = rates
 		}
 	}
 	return all
 }
 
-// capacityOf returns the least capacity of the replicas that serve, or 0 if it is unknown.
-func capacityOf(d *messages.DeploymentStatus, kinds map[string]string,
+// ratesOf returns the capacities of a deployment, or nil if they are unknown.
+func ratesOf(d *messages.DeploymentStatus, kinds map[string]string,
 	costs func(string, *messages.DeploymentSpec, int64) (cost.Steps, bool),
-) float64 {
+) []float64 {
 	seen, slo := d.GetDemand(), SLOOf(d.GetSpec())
 	q := cost.Requests{Prompt: lengthsOf(seen.GetPromptTokens()), Output: lengthsOf(seen.GetOutputTokens()),
-		TTFT: slo.TTFT, TPOT: slo.TPOT, Rate: max(0, seen.GetArrivalsPerSecond())}
+		TTFT: slo.TTFT, TPOT: slo.TPOT}
 	var serving []cost.Replica
 	for _, r := range d.GetReplicas() {
 		q.Computed, q.Cached = q.Computed+r.GetTokensIn(), q.Cached+r.GetTokensCached()
@@ -51,7 +51,8 @@ func capacityOf(d *messages.DeploymentStatus, kinds map[string]string,
 		serving = append(serving, cost.Replica{Steps: steps, Known: known, Places: int(r.GetMaxSequences()),
 			StepTokens: int(r.GetStepTokens()), KVTokens: float64(r.GetKvBlocks()) * float64(r.GetBlockTokens())})
 	}
-	return cost.LeastCapacity(q, serving)
+	_, _, most := d.GetSpec().Bounds()
+	return cost.LeastCapacities(q, serving, most)
 }
 
 func lengthsOf(q *messages.Quantiles) cost.Lengths {

@@ -22,7 +22,7 @@ var now = time.Unix(1000, 0).UTC()
 func TestUnknownDemand(t *testing.T) {
 	d, active := demandOf(nil, now)
 	want := schedule.Demand{Rate: -1, Recent: -1, TTFT: -1, TPOT: -1, KV: -1, Utilization: -1}
-	if d != want || active {
+	if !reflect.DeepEqual(d, want) || active {
 		t.Errorf("%+v, %v", d, active)
 	}
 	d, active = demandOf(&messages.DeploymentStatus{
@@ -37,7 +37,7 @@ func TestUnknownDemand(t *testing.T) {
 	}, now)
 	want = schedule.Demand{Rate: 3, Recent: 0, TTFT: 500 * time.Millisecond, TPOT: -1, Running: 3, Waiting: 1,
 		Pending: 2, Oldest: now.Add(-5 * time.Second), Places: 10, KV: 0.75, Utilization: -1}
-	if d != want || !active {
+	if !reflect.DeepEqual(d, want) || !active {
 		t.Errorf("%+v, %v, want %+v", d, active, want)
 	}
 }

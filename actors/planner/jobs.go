@@ -43,7 +43,7 @@ type (
 		incarnation, round uint64
 		began              time.Time
 		view               *messages.ClusterView
-		capacity           map[string]float64 // by deployment; see capacitiesOf
+		capacities         map[string][]float64 // by deployment; see capacitiesOf
 		err                error
 	}
 	surveyed struct {
@@ -91,7 +91,7 @@ func (p *planner) view(ctx actor.Context, e core.Observe) {
 	supervise.Job(ctx, p.lifetime,
 		func(context.Context) (*viewed, error) {
 			v, err := ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
-			return &viewed{view: v, capacity: capacitiesOf(v, kinds, costs)}, err
+			return &viewed{view: v, capacities: capacitiesOf(v, kinds, costs)}, err
 		},
 		func(v *viewed, err error) any {
 			if v == nil {
@@ -118,7 +118,7 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 		o = observationOf(stored, msg.view, p.Members(), supervise.Now(ctx))
 		p.addAdapters(o, msg.view, supervise.Now(ctx))
 		for i := range o.Deployments {
-			o.Deployments[i].Model.Demand.Capacity = msg.capacity[o.Deployments[i].Model.Name]
+			o.Deployments[i].Model.Demand.Capacities = msg.capacities[o.Deployments[i].Model.Name]
 		}
 	}
 	p.viewTook = supervise.Now(ctx).Sub(msg.began)

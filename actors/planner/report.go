@@ -104,7 +104,7 @@ func (x *index) modelPlan(now time.Time, m schedule.Model) *messages.ModelPlan {
 func figures(d schedule.Demand) *messages.ModelFigures {
 	out := &messages.ModelFigures{
 		Rate: known(d.Rate), RecentRate: known(d.Recent), Running: uint32(d.Running), Waiting: uint32(d.Waiting),
-		Pending: uint32(d.Pending), Kv: known(d.KV), Utilization: known(d.Utilization),
+		Pending: uint32(d.Pending), Kv: known(d.KV), Utilization: known(d.Utilization), Capacities: d.Capacities,
 	}
 	if d.TTFT >= 0 {
 		out.Ttft = durationpb.New(d.TTFT)
@@ -120,9 +120,6 @@ func figures(d schedule.Demand) *messages.ModelFigures {
 	}
 	if d.Places > 0 {
 		out.Places = new(uint32(d.Places))
-	}
-	if d.Capacity > 0 {
-		out.Capacity = &d.Capacity
 	}
 	return out
 }

@@ -2,133 +2,213 @@ package cost
 
 import (
 	"math"
-	"sort"
 	"time"
 )
 
-// Load is what requests ask of a replica, and what it has for them.
+// Load is what requests ask of replicas, and what each of these has for them.
 type Load struct {
-	Prompt, Output float64       // mean numbers of tokens; at least 1
-	LongPrompt     float64       // P99
-	Cached         float64       // share of the prompts' tokens that is found in the KV cache
-	TTFT, TPOT     time.Duration // P99 within which requests are to be served; 0: not required
-	Places         int           // sequences at once
-	StepTokens     int           // prompt tokens of a step, at most
-	KVTokens       float64       // tokens of KV cache; 0: as many as there are places
-	Pool           int           // replicas among which such requests are distributed; 0 counts as 1
+	Prompt, Output         float64       // mean numbers of tokens; at least 1
+	LongPrompt, LongOutput float64       // P99
+	Cached                 float64       // share of the prompts' tokens that is found in the KV cache
+	TTFT, TPOT             time.Duration // P99 within which requests are to be served; 0: not required
+	Places                 int           // sequences at once
+	StepTokens             int           // prompt tokens of a step, at most
+	KVTokens               float64       // tokens of KV cache; 0: as many as there are places
 }
 
 const (
 	spread    = 2.326 // standard deviations of the P99 of a normal distribution
-	tail      = 100   // one request in so many waits longer than the P99
-	bisection = 48    // steps, of which each halves the error
+	missShare = 0.01  // share of the requests that may miss a P99
+	precision = 0.002 // greatest relative error of the sequences that decode
+	rarely    = 1e-6  // share of the places in use, if requests hardly ever come
 
-	largestPool = 1 << 12 // replicas
+	// Prompts are taken from 28 points of their distribution, by standard deviations of the logarithm of their length.
+	points     = 28
+	firstPoint = -3.0
+	pointSteps = 0.25
+
+	// MostCapacities is the largest number of replicas for which there is a capacity. With more of them, each one
+	// serves hardly more.
+	MostCapacities = 32
 )
 
-// Capacity returns the rate of requests per second that each replica of a pool serves within the SLO when it has its
-// devices alone; see the package comment. It is 0 if the replica misses the SLO at any rate, or if a figure
-// is impossible.
-func (s Steps) Capacity(l Load) float64 {
+// Capacities returns the rates of requests per second that 1, 2, and so on up to a number of replicas serve together
+// within the SLO, if they have their devices alone; see the package comment. They are 0 if the SLO is missed at any
+// rate, or if a figure is impossible.
+func (s Steps) Capacities(l Load, replicas int) []float64 {
+	all := make([]float64, min(max(0, replicas), MostCapacities))
 	if !(l.Prompt >= 1 && l.Output >= 1 && l.Cached >= 0 && l.Cached <= 1) || l.Places < 1 || l.StepTokens < 1 {
-		return 0
+		return all
 	}
-	l.LongPrompt = max(l.LongPrompt, l.Prompt)
-	low, high := 0.0, float64(l.Places)
-	for range bisection {
-		if middle := (low + high) / 2; s.meets(l, middle) {
-			low = middle
-		} else {
-			high = middle
+	p := newPool(s, l)
+	p.replicas = 1
+	low := rarely * p.places
+	if !p.meets(low) {
+		return all
+	}
+	for n, last := 1, 0; last < len(all); n, last = next(n), n {
+		p.replicas = float64(n)
+		high := p.places // and low is from fewer replicas, whose places cannot be used as well
+		for high > (1+precision)*low {
+			if middle := math.Sqrt(low * high); p.meets(middle) {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		rate, before := p.replicas*p.rate(low), 0.0
+		if last > 0 {
+			before = all[last-1]
+			rate = max(rate, before*p.replicas/float64(last))
+		}
+		for i := last + 1; i <= min(n, len(all)); i++ { // between those that are computed, it is nearly linear
+			all[i-1] = before + float64((rate-before)*float64(i-last))/float64(n-last)
 		}
 	}
-	return s.rate(l, low)
+	return all
 }
 
-// pooled returns the capacity of a replica when as many of its kind as a rate of requests needs serve it. Fewer
-// would each carry less than their share of the rate: it is so low that the rate, divided by it, says that too.
-func (s Steps) pooled(l Load, rate float64) float64 {
-	carries := func(n int) (each float64, enough bool) {
-		l.Pool = n
-		each = s.Capacity(l)
-		return each, float64(n)*each >= rate
+// next returns the number of replicas after another one for which the capacity is computed: 1, 2, 3, 4, 6, 8, 12, 16...
+func next(n int) int {
+	if n&(n-1) == 0 {
+		return n + max(1, n/2)
 	}
-	most := 1
-	for each, enough := carries(most); !enough; each, enough = carries(most) {
-		if most >= largestPool || each == 0 {
-			return each
-		}
-		most *= 2
-	}
-	n := most/2 + 1 + sort.Search(most-most/2-1, func(i int) bool {
-		_, enough := carries(most/2 + 1 + i)
-		return enough
-	})
-	each, _ := carries(n)
-	if n > 1 {
-		each = min(each, rate/(float64(n)-0.5))
-	}
-	return each
+	return n / 3 * 4
 }
 
-// rate returns the requests per second that have the given mean number of sequences running.
-func (s Steps) rate(l Load, running float64) float64 {
-	step := s.mean(l, running)
-	if step <= 0 {
-		return 0
+// pool is a number of replicas with a load. Its methods take the mean number of sequences that decode on each.
+type pool struct {
+	Steps
+	Load
+	replicas  float64
+	places    float64 // of each replica, for which there is KV cache
+	computed  float64 // mean number of tokens of a prompt that are not found in the KV cache
+	context   float64 // mean number of tokens of a sequence that decodes
+	prompts   [points]prompt
+	variation struct{ prompt, output float64 } // squares of the standard deviation over the mean
+}
+
+// prompt is a prompt of a length that a share of all prompts has.
+type prompt struct{ tokens, share float64 }
+
+func newPool(s Steps, l Load) *pool {
+	p := &pool{Steps: s, Load: l, places: float64(l.Places), computed: l.Prompt * (1 - l.Cached)}
+	if l.KVTokens > 0 {
+		p.places = math.Floor(min(p.places, l.KVTokens/(l.Prompt+l.Output)))
 	}
-	return running / l.Output / step * 1e6
+	median, sigma := lognormal(l.Prompt, l.LongPrompt)
+	_, ofOutput := lognormal(l.Output, l.LongOutput)
+	p.variation.prompt, p.variation.output = math.Expm1(sigma*sigma), math.Expm1(ofOutput*ofOutput)
+	p.context = l.Prompt + l.Output*(1+p.variation.output)/2
+	sum := 0.0
+	for i := range p.prompts {
+		z := firstPoint + float64(i)*pointSteps
+		p.prompts[i] = prompt{median * math.Exp(sigma*z), math.Exp(-z * z / 2)}
+		sum += p.prompts[i].share
+	}
+	for i := range p.prompts {
+		p.prompts[i].share /= sum
+	}
+	return p
 }
 
-// mean returns the mean time of a step in microseconds: each sequence decodes one token, and one prompt is
-// computed for each sequence that ends.
-func (s Steps) mean(l Load, running float64) float64 {
-	return s.of(l, running, running/l.Output)
+// lognormal returns the median of a lognormal distribution and the standard deviation of the logarithm, of that with a
+// mean and a P99: ln(P99 / mean) = 2.326·σ - σ²/2. No P99 is over 15 times the mean.
+func lognormal(mean, p99 float64) (median, sigma float64) {
+	ratio := math.Log(max(1, p99/mean))
+	sigma = spread - math.Sqrt(max(0, spread*spread-2*ratio))
+	return mean * math.Exp(-sigma*sigma/2), sigma
 }
 
-// of returns the microseconds of a step with sequences that decode, and some whole prompts.
-func (s Steps) of(l Load, running, prompts float64) float64 {
-	compute := float64(prompts*s.prompt(l.computed())) + float64(running*s.DecodeSequenceUS)
-	memory := s.WeightsUS + float64(running*(l.Prompt+l.Output/2))*s.ContextTokenUS
+// rate returns the requests per second of a replica.
+func (p *pool) rate(decoding float64) float64 {
+	return decoding / p.Output / p.token(p.beside(decoding), decoding) * 1e6
+}
+
+// beside returns the mean number of sequences in a step that a sequence sees: itself and the others.
+func (p *pool) beside(decoding float64) float64 { return min(1+decoding, max(1, p.places)) }
+
+// token returns the mean microseconds from token to token in steps with so many sequences. For each sequence that ends,
+// the steps with a prompt take longer than those beside it.
+func (p *pool) token(sequences, decoding float64) float64 {
+	step := p.step(sequences)
+	longer := p.prefill(p.computed, sequences) - float64(p.chunks(p.computed)*step)
+	return step + float64(decoding/p.Output*max(0, longer))
+}
+
+// step returns the microseconds of a step without prompts.
+func (p *pool) step(sequences float64) float64 {
+	return p.join(sequences*p.DecodeSequenceUS, p.WeightsUS+float64(sequences*p.context*p.ContextTokenUS))
+}
+
+// prefill returns the microseconds of the steps with a prompt beside other sequences.
+func (p *pool) prefill(tokens, sequences float64) float64 {
+	chunks := p.chunks(tokens)
+	arithmetic := float64(tokens*p.PromptTokenUS) + float64(tokens*tokens/2)*p.PromptPairUS
+	return chunks * p.join(arithmetic/chunks+float64(sequences*p.DecodeSequenceUS),
+		p.WeightsUS+float64(sequences*p.context*p.ContextTokenUS))
+}
+
+// chunks returns the number of steps with a prompt.
+func (p *pool) chunks(tokens float64) float64 { return max(1, math.Ceil(tokens/float64(p.StepTokens))) }
+
+// join returns the microseconds of a step with so much arithmetic and memory traffic.
+func (s Steps) join(arithmetic, memory float64) float64 {
 	if s.Form == Max {
-		return s.FixedUS + max(compute, memory)
+		return s.FixedUS + max(arithmetic, memory)
 	}
-	return s.FixedUS + compute + memory
+	return s.FixedUS + arithmetic + memory
 }
 
-// computed returns the tokens of a prompt that are not found in the KV cache.
-func (l Load) computed() float64 { return l.Prompt * (1 - l.Cached) }
-
-// prompt returns the microseconds of arithmetic for a prompt.
-func (s Steps) prompt(tokens float64) float64 {
-	return float64(tokens*s.PromptTokenUS) + float64(tokens*tokens/2)*s.PromptPairUS
-}
-
-// meets reports whether requests are served within the SLO with a mean number of sequences running.
-func (s Steps) meets(l Load, running float64) bool {
-	pool := float64(max(1, l.Pool))
-	most := max(1, running+spread*math.Sqrt(running/pool)) // P99 of the number of sequences
-	if most > float64(l.Places) || l.KVTokens > 0 && most*(l.Prompt+l.Output) > l.KVTokens {
+// meets reports whether requests are served within the SLO.
+func (p *pool) meets(decoding float64) bool {
+	most := min(decoding+spread*math.Sqrt(decoding/p.replicas), p.places) // P99
+	if !within(p.token(max(p.beside(decoding), most), decoding), p.TPOT) {
 		return false
 	}
-	// Beside the long prompt, a step has the other sequences, and it waits for the step before.
-	chunks := math.Ceil(l.LongPrompt / float64(l.StepTokens))
-	ttft := s.mean(l, most) + float64(chunks*s.of(l, most, 0)) + s.prompt(l.LongPrompt) + s.queue(l, running)
-	return within(ttft, l.TTFT) && within(s.mean(l, most), l.TPOT)
+	busy := p.rate(decoding) / 1e6 * p.prefill(p.computed, p.beside(decoding))
+	load, places := p.replicas*(decoding+busy), p.replicas*p.places
+	return load < places && (p.TTFT <= 0 || p.late(decoding, busy, load, places) <= missShare)
 }
 
-// queue returns the P99 of the microseconds for which a prompt waits for other prompts: the wait in an M/D/1
-// queue, whose tail is about exponential.
-func (s Steps) queue(l Load, running float64) float64 {
-	each := s.prompt(l.computed())
-	busy := s.rate(l, running) * each / 1e6
-	switch {
-	case busy >= 1:
-		return math.Inf(1)
-	case tail*busy <= 1:
-		return 0
+// late returns the share of requests whose first token is late, if replicas compute prompts in a share of the time. It
+// stops at any share over missShare.
+func (p *pool) late(decoding, busy, load, places float64) float64 {
+	if busy >= 1 {
+		return 1
 	}
-	return each * math.Log(tail*busy) / (2 * (1 - busy))
+	beside := p.beside(decoding)
+	step := p.token(beside, decoding)
+	queued := erlangC(places, load)
+	wait := load / (p.replicas * p.rate(decoding)) * 1e6 / (places - load) * max(1, (1+p.variation.output)/2)
+	behind := p.prefill(p.computed, beside) * (1 + p.variation.prompt) / 2 / (1 - busy)
+	late := 0.0
+	for _, of := range p.prompts {
+		left := float64(p.TTFT)/float64(time.Microsecond) - p.prefill(of.tokens, beside)
+		missed := min(1, max(0, 1-left/step)) // since the step before ends too late
+		if left = max(0, left-step/2); missed < 1 {
+			waits := float64(queued*math.Exp(-left/wait)) + float64(busy*math.Exp(-left/behind))
+			missed += (1 - missed) * min(1, waits)
+		}
+		if late += float64(of.share * missed); late > missShare {
+			break
+		}
+	}
+	return late
+}
+
+// erlangC returns the share of the requests that wait if so many places serve them in the order of their arrival.
+func erlangC(places, load float64) float64 {
+	// From where nearly all places are taken, so that it takes few steps: what is wrong there decays.
+	c, loss := max(0, math.Floor(load-10*math.Sqrt(load))), 1.0
+	if c > 0 {
+		loss = 1 - c/load
+	}
+	for c < places {
+		c++
+		loss = load * loss / (c + float64(load*loss))
+	}
+	return loss / (1 - float64(load/places*(1-loss)))
 }
 
 // within reports whether a time in microseconds is at most the one that is required.

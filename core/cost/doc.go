@@ -61,16 +61,34 @@
 //
 // # Capacity
 //
-// Capacity is the rate of requests that a replica serves within its SLO, for given lengths of prompts and
-// outputs. With n sequences running in the mean, each step decodes n tokens and computes n / output prompts.
-// With the mean time T(n) of such a step, the rate is n / (output · T(n)). It is the highest one at which
+// Capacities are the rates of requests that replicas serve together within their SLO, for given lengths of prompts and
+// outputs. These are lognormal, with the mean and the P99 of the recent ones. Let r sequences decode on each of n
+// replicas in the mean. A step is that of 1 + r sequences, since each one sees itself and the others, and a sequence
+// has half of its output in the mean, weighted by its length. A prompt is computed in steps of at most StepTokens,
+// beside the other sequences: in F in all, which is e longer than as many steps without it. For each sequence that
+// ends, there is one prompt, so that from token to token, it takes on average
 //
-//	n99 ≤ places, and n99 · (prompt + output) ≤ tokens of KV cache
-//	T(n99) ≤ TPOT
-//	T(n99) + steps of the prompt + wait for other prompts ≤ TTFT
+//	T = step + e · r / output
+//	rate = r / (output · T)
 //
-// The P99 of sequences that arrive at random is n99 = n + 2.33·√(n / pool) for each replica of a pool among
-// which they are distributed: with more replicas, fewer places are empty by chance. The prompt is a long one
-// (P99), in steps of at most StepTokens beside n99 sequences; nothing of it is cached. The wait is the P99 in an
-// M/D/1 queue of prompts. Other models on the device are not in it.
+// per replica. With prompts, the replicas have A = n · (r + rate · F) sequences in c = n · places. Places also need
+// prompt + output tokens of KV cache. The capacity is the highest rate at which
+//
+//	A < c
+//	T ≤ TPOT with the P99 of the sequences of a replica of the pool, r + 2.33·√(r / n)
+//	first token after TTFT for at most 1 % of the requests
+//
+// A first token comes after a wait W for a place, a wait Q for another prompt on the same replica, the rest of the step
+// in progress, and the steps of the prompt, of which nothing is cached:
+//
+//	P(W > t) = C(c, A) · exp(-t · (c - A) / S)
+//	P(Q > t) = u · exp(-t · (1 - u) / F'), u = rate · F, F' = F · (1 + v²) / 2
+//
+// W is the wait in a queue in front of all places (M/M/c, with Erlang's formula C), where a sequence takes
+// S = A / (n · rate). If outputs vary more than exponential ones, with a standard deviation of v > 1 of the mean, it
+// is (1 + v²) / 2 times as long (Lee and Longton, 1959). Q is the wait in an M/G/1 queue (Pollaczek and Khinchine) of
+// prompts, with the v of prompts, taken as exponential. Since both are rare, P(W > t) + P(Q > t) is taken for that of
+// one or the other. The share of late requests is the mean over the lengths of prompts. The P99 of the wait and that
+// of the prompt seldom come together, so that their sum would be too pessimistic. Other models on the device are not
+// in it.
 package cost

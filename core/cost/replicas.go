@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -19,7 +18,6 @@ type Lengths struct {
 type Requests struct {
 	Prompt, Output Lengths
 	TTFT, TPOT     time.Duration // as in Load
-	Rate           float64       // per second; 0: unknown
 	// Computed and Cached are the tokens of prompts that replicas computed, and those that they
 	// found in their KV cache.
 	Computed, Cached uint64
@@ -33,28 +31,34 @@ type Replica struct {
 	KVTokens           float64
 }
 
-// LeastCapacity returns the least Capacity of the replicas of a model, in a pool of as many as the rate of
-// requests needs. It is 0 if there are none, if the costs of one are unknown, or if there were too few requests
-// to know their lengths.
-func LeastCapacity(q Requests, all []Replica) float64 {
+// LeastCapacities returns the Capacities of a model's replicas, as if all were like the one that serves least. It is
+// nil if there are none, if the costs of one are unknown, if there were too few requests to know their lengths, or if
+// the SLO is missed at any rate.
+func LeastCapacities(q Requests, all []Replica, most int) (least []float64) {
 	if min(q.Prompt.Count, q.Output.Count) < leastFinished {
-		return 0
+		return nil
 	}
-	least := math.Inf(1)
 	for i, r := range all {
 		if !r.Known {
-			return 0
+			return nil
 		}
-		if slices.Contains(all[:i], r) { // it has the same capacity
+		if slices.Contains(all[:i], r) { // it has the same ones
 			continue
 		}
-		least = min(least, r.Steps.pooled(Load{
+		own := r.Steps.Capacities(Load{
 			Prompt: q.Prompt.Mean, LongPrompt: q.Prompt.P99, Cached: q.cached(), Output: q.Output.Mean,
-			TTFT: q.TTFT, TPOT: q.TPOT, Places: r.Places, StepTokens: r.StepTokens, KVTokens: r.KVTokens,
-		}, q.Rate))
+			LongOutput: q.Output.P99, TTFT: q.TTFT, TPOT: q.TPOT, Places: r.Places, StepTokens: r.StepTokens,
+			KVTokens: r.KVTokens,
+		}, most)
+		for n := range own {
+			if i > 0 {
+				own[n] = min(own[n], least[n])
+			}
+		}
+		least = own
 	}
-	if math.IsInf(least, 1) {
-		return 0
+	if slices.Contains(least, 0) {
+		return nil
 	}
 	return least
 }

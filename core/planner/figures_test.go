@@ -15,7 +15,7 @@ func TestImpossibleFigures(t *testing.T) {
 		round := m.Tick(at)[0].(Observe).Round
 		m.Viewed(round, &Observation{Nodes: []Node{{Name: "a"}}, Deployments: []Deployment{{Revision: 1, Leader: "a",
 			Model: schedule.Model{Name: "m", Min: 1, Max: 1, Sized: true, Demand: schedule.Demand{Rate: x, Recent: x,
-				KV: x, Utilization: x, Capacity: x}}}}}, at)
+				KV: x, Utilization: x, Capacities: []float64{x}}}}}}, at)
 		effects := m.Surveyed(round, []Device{{Device: schedule.Device{Name: "a/gpu-0", Node: "a", Memory: gib,
 			KVReserve: x, Utilization: x}}}, at)
 		s := effects[len(effects)-1].(MakePlan).Snapshot

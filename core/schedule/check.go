@@ -58,7 +58,7 @@ func checkModel(now time.Time, m *Model) {
 	for _, n := range []*int{&d.Running, &d.Waiting, &d.Pending, &d.Places} {
 		*n = min(max(0, *n), math.MaxInt32)
 	}
-	d.Rate, d.Recent, d.Capacity = rate(d.Rate), rate(d.Recent), max(0, rate(d.Capacity))
+	d.Rate, d.Recent, d.Capacities = rate(d.Rate), rate(d.Recent), capacities(d.Capacities)
 	d.KV, d.Utilization = share(d.KV), share(d.Utilization)
 	d.Oldest, d.Last = past(now, d.Oldest), past(now, d.Last)
 	for _, t := range []*time.Duration{&m.Loads.Device, &m.Loads.Host, &m.Loads.Disk, &m.IdleAfter} {
@@ -108,6 +108,14 @@ func share(x float64) float64 {
 		return -1
 	}
 	return x
+}
+
+// capacities returns none if one of them is not possible.
+func capacities(all []float64) []float64 {
+	if slices.ContainsFunc(all, func(x float64) bool { return !(x > 0) || math.IsInf(x, 0) }) {
+		return nil
+	}
+	return all
 }
 
 // rate returns a rate, or -1 if it is not one.

@@ -14,7 +14,10 @@
 // With the policy "slo" and the defaults of Options, a model wants
 //
 //   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
-//   - ceil(rate / capacity), if a profile says which rate a replica serves within the SLO;
+//   - the fewest that serve the rate within the SLO, if a profile says what 1, 2 and so on do (Capacities). A
+//     measurement says more: if the P99 of a window of 20 requests or more is within the SLO, no sequence waits, and
+//     the rate does not rise, the present ones are not too few. The rate is that of some minutes, unless the arrivals
+//     of the window are more by over two standard deviations;
 //   - else ceil(replicas × P99 / SLO), for TTFT or TPOT, at most twice as many at once (missed), and at
 //     most as many as leave headroom by the predicted wait, or a quarter more if the present ones do. The P99 counts
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
@@ -25,8 +28,9 @@
 //   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
 //     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
-//     load, their predicted wait is at most 0.8; the excess of the P99 that they would have is at most 0.65;
-//     and the average rate per replica is under 0.9 of any at which there was too little headroom before;
+//     load, their predicted wait is at most 0.8, and they serve it within the SLO by their profile; the excess of the
+//     P99 that they would have is at most 0.65; and the average rate per replica is under 0.9 of any at which there
+//     was too little headroom before;
 //   - as many as have work for all of their places, if it is a batch model.
 //
 // The wait for a place is predicted by Erlang's formula for the average load of some minutes (predict.go).

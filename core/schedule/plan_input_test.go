@@ -30,7 +30,7 @@ func TestPlanOfImpossibleFigures(t *testing.T) {
 			Demand: Demand{Rate: number.Draw(t, "rate"), Recent: number.Draw(t, "recent"), TTFT: times.Draw(t, "ttft"),
 				Running: count.Draw(t, "running"), Waiting: count.Draw(t, "waiting"), Pending: count.Draw(t, "pending"),
 				Places: count.Draw(t, "places"), KV: number.Draw(t, "kv"), Utilization: number.Draw(t, "utilization"),
-				Capacity: number.Draw(t, "capacity"), Oldest: began.Add(times.Draw(t, "oldest"))}}}
+				Capacities: []float64{number.Draw(t, "capacity")}, Oldest: began.Add(times.Draw(t, "oldest"))}}}
 		for range 3 {
 			plan := Make(p.Snapshot)
 			for name, value := range map[string]any{"snapshot": Checked(p.Snapshot), "plan": plan} {

@@ -209,7 +209,7 @@ func (s *scripted) demand(m *Model, options []string) {
 		case "use":
 			d.Utilization = s.float(value)
 		case "capacity":
-			d.Capacity = s.float(value)
+			d.Capacities = []float64{s.float(value)}
 		default:
 			s.t.Fatalf("unknown figure %q", option)
 		}

@@ -51,7 +51,7 @@ func TestPlanFollowsSteps(t *testing.T) {
 					TTFT: time.Duration(float64(300*time.Millisecond) / (1 - load)), TPOT: -1, KV: -1, Utilization: -1,
 					Running: int(load * 32 * float64(n)), Places: 32, Last: p.At}
 				if profiled {
-					m.Demand.Capacity = 0.7 * carries // at which the TTFT is 1 s
+					m.Demand.Capacities = []float64{0.7 * carries} // at which the TTFT is 1 s
 				}
 				plan := Make(p.Snapshot)
 				p.carryOut(plan, 10*time.Second)

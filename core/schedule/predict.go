@@ -81,6 +81,32 @@ func excess(p99, most time.Duration, least Average) float64 {
 	return max(0, p99.Seconds()-low) / room
 }
 
+// profiled reports whether a profile says what replicas serve.
+func (d Demand) profiled() bool { return len(d.Capacities) > 0 }
+
+// serves returns the requests per second that a number of replicas serve within the SLO by their profile.
+func (d Demand) serves(replicas int) float64 {
+	known := len(d.Capacities)
+	switch {
+	case replicas <= 0 || known == 0:
+		return 0
+	case replicas <= known:
+		return d.Capacities[replicas-1]
+	}
+	return d.Capacities[known-1] * float64(replicas) / float64(known)
+}
+
+// replicasFor returns the least number of replicas that serve a rate within the SLO by their profile.
+func (d Demand) replicasFor(rate float64) int {
+	for i, c := range d.Capacities {
+		if rate <= c {
+			return i + 1
+		}
+	}
+	known := len(d.Capacities)
+	return ceil(rate / d.Capacities[known-1] * float64(known))
+}
+
 // growth returns by how much an excess over the average grows with the load. Waits grow faster than the load. The part
 // of a time that does not depend on the load does not grow, so if it is unknown, all of the time is taken to grow with
 // the load.

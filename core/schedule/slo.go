@@ -49,7 +49,8 @@ func (v view) fill() Want {
 }
 
 // tooFew returns the number of replicas that meet the SLO at the present rate, or less if those there are
-// enough. The profile is used if there is one. Else the number is proportional to the time that is missed.
+// enough. The profile is used if there is one, unless what was measured says otherwise. Else the number is proportional
+// to the time that is missed.
 func (v view) tooFew() (n int, why string) {
 	d, o := v.Demand, v.options
 	ratio, what := 0.0, ""
@@ -62,14 +63,14 @@ func (v view) tooFew() (n int, why string) {
 			ratio, what = r, fmt.Sprintf("the P99 of %s is %s, and the SLO is %s", t.name, t.p99, t.most)
 		}
 	}
-	if d.Capacity > 0 && d.Rate >= 0 {
-		rate := d.Rate
+	if d.profiled() && d.Rate >= 0 && !v.proven() {
+		rate := d.usual(o, v.memory.Learned.Rate)
 		if d.Spikes(o) {
 			rate = d.Recent
 		}
-		if by := ceil(rate / d.Capacity); by > v.have {
-			return by, fmt.Sprintf("%.3g requests/s, and a replica serves %.3g within the SLO, by its profile", rate,
-				d.Capacity)
+		if by := d.replicasFor(rate); by > v.have {
+			return by, fmt.Sprintf("%.3g requests/s, and %s %.3g within the SLO, by the profile", rate,
+				units.Count(v.have, "replica")+units.Verb(v.have, " serves", " serve"), d.serves(v.have))
 		}
 	}
 	// The window must not reach back before the last replica served, or the same misses would be counted twice.
@@ -82,6 +83,19 @@ func (v view) tooFew() (n int, why string) {
 		guess = min(guess, max(places, v.up+v.up/cautious))
 	}
 	return max(v.up+1, guess), what
+}
+
+// proof is the number of requests that show that the SLO is met. If a tenth of them missed it, one of so few would not
+// with a probability of 0.12.
+const proof = 20
+
+// proven reports whether the present replicas meet the SLO as measured, which says more than a profile: all of them
+// have served for a window, its requests were within the SLO, none waits, and the rate does not rise.
+func (v view) proven() bool {
+	d, o := v.Demand, v.options
+	met := func(p99, most time.Duration) bool { return most <= 0 || p99 >= 0 && p99 <= most }
+	return v.have == v.up && v.now.Sub(v.settled) >= o.Window && d.Rate*o.Window.Seconds() >= proof &&
+		d.Waiting+d.Pending == 0 && d.rising(o) <= steady && met(d.TTFT, v.SLO.TTFT) && met(d.TPOT, v.SLO.TPOT)
 }
 
 // cautious is the number of replicas for each of which one is added at once, if their places should be enough by the
@@ -269,14 +283,14 @@ func (v view) needed(replicas int) string {
 	switch {
 	case d.Rate < 0:
 		return "the rate of requests is unknown"
-	case d.Places == 0 && d.Capacity == 0 && d.Utilization < 0:
+	case d.Places == 0 && !d.profiled() && d.Utilization < 0:
 		return "what a replica can carry is unknown"
 	case predicted && wait > o.Headroom:
 		return "requests would wait too long for a place on " + others
 	case !predicted && d.Places > 0 && float64(d.sequences()) > o.DownAt*float64(d.Places)*left:
 		n := d.sequences()
 		return units.Count(n, "sequence") + units.Verb(n, " is", " are") + " too many for " + others
-	case d.Capacity > 0 && max(rate, o.Headroom*d.Rate) > o.Headroom*d.Capacity*left:
+	case d.profiled() && max(spare*rate, d.Rate) > d.serves(replicas):
 		return fmt.Sprintf("%.3g requests/s are too many for %s, by the profile", max(rate, d.Rate), others)
 	case v.memory.Overload > 0 && max(rate, d.Rate) > overloadMargin*v.memory.Overload*left:
 		return fmt.Sprintf("%.3g requests/s were too many for %s before", max(rate, d.Rate), others)
@@ -286,7 +300,7 @@ func (v view) needed(replicas int) string {
 		return "the P99 of TTFT would have little headroom"
 	case excess(d.TPOT, v.SLO.TPOT, l.TPOT)*l.TPOT.growth(more) > o.DownHeadroom && d.Rate > 0:
 		return "the P99 of TPOT would have little headroom"
-	case d.Places == 0 && d.Capacity == 0 && d.Utilization >= o.ParkBelow:
+	case d.Places == 0 && !d.profiled() && d.Utilization >= o.ParkBelow:
 		return fmt.Sprintf("%.0f%% of its devices are in use", 100*d.Utilization)
 	}
 	return ""

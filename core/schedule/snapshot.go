@@ -126,7 +126,9 @@ type Demand struct {
 	Places      int           // sequences that a replica may run at once; 0: unknown
 	KV          float64       // share of the KV blocks in use
 	Utilization float64       // of the devices of a replica by its steps, mean of the replicas
-	Capacity    float64       // requests per second that a replica serves within the SLO, by its profile; 0: unknown
+	// Capacities are the requests per second that 1, 2 and so on replicas serve within the SLO, by their profile. More
+	// replicas serve in proportion to the last one. None: unknown.
+	Capacities []float64
 }
 
 // sequences returns the number of sequences that are not finished.
