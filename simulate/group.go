@@ -13,11 +13,6 @@ type group struct {
 	answer  *memory.AnswerLoad // of the first device, which waits for the others
 }
 
-// all returns the devices of the replica, the first one first.
-func (r *replica) all() []*device {
-	return append([]*device{r.device}, r.group.others...)
-}
-
 // joinGroup adds the devices of the group.
 func (r *replica) joinGroup() {
 	for _, d := range r.model.assignedTo(r.name) {
