@@ -199,7 +199,7 @@ sim-error: ## compare the simulator with a real cluster of three nodes, and writ
 pool-check: ## serve six models on three nodes for ten minutes, beside the simulator; writes docs/simulations/pool.md
 	go run ./tools/poolcheck
 
-scheduler-studies: ## simulate the scheduler beside its bounds, and write docs/simulations/scheduler.md (1 hour)
+scheduler-studies: ## simulate the scheduler beside its bounds, and write docs/simulations/scheduler.md (3 hours)
 	cd tools/bound && npm ci --silent || echo "without npm, there are no bounds"
 	go run ./tools/schedstudy $(STUDY)
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"troupe/simulate"
@@ -17,12 +17,15 @@ const (
 	// batchWait is how long requests of a model without an SLO may wait for their first token: if the rate is above
 	// the capacity, their queue grows without end.
 	batchWait = time.Minute
+	// batchTrial is how long a rate is tried for them at least, so that a queue has the time to grow that long.
+	batchTrial = 10 * batchWait
 )
 
 // capacityOf returns the highest rate, in requests per second, at which a number of replicas serve a share of all
 // requests within the SLO, each replica on devices of its own. It bisects: each rate is simulated with requests that
 // differ only in the times between them.
 func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas int, share float64) (float64, error) {
+	least := time.Duration(0)
 	only := simulate.Config{Name: name, KVReserve: cfg.KVReserve, Nodes: cfg.Nodes}
 	for _, d := range cfg.Deployments {
 		if d.Name != name {
@@ -31,7 +34,7 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 		// A replica with several devices is one with a part of the weights, whose steps have the times of the group.
 		d.Replicas, d.MinReplicas, d.MaxReplicas, d.IdleAfter, d.Group = replicas, replicas, replicas, 0, 1
 		if d.SLO == (simulate.SLO{}) {
-			d.SLO.TTFT = batchWait
+			d.SLO.TTFT, least = batchWait, batchTrial
 		}
 		only.Deployments = append(only.Deployments, d)
 	}
@@ -42,7 +45,7 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 	}
 	load.Diurnal, load.Spikes = workload.Diurnal{}, nil
 	carries := func(rate float64) (bool, error) {
-		load.Rate, load.Length = rate, time.Duration(trial/rate*float64(time.Second))
+		load.Rate, load.Length = rate, max(least, time.Duration(trial/rate*float64(time.Second)))
 		only.Duration = load.Length
 		result, err := simulate.Run(only, named(load.Requests(cfg.Seed), name))
 		if err != nil {
@@ -77,31 +80,36 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 	return low, nil
 }
 
-// capacities computes what replicas of the models of the day serve. Between the numbers that are tried it is linear.
+// capacities computes what replicas of the models of the day serve, up to the largest maximum of all modes. Between the
+// numbers that are tried it is linear.
 func (s *study) capacities() error {
-	sc, err := s.read(dayScenario)
+	sc, err := s.read(dayScenario, mode{unbounded: true}.limits()...)
 	if err != nil {
 		return err
 	}
 	for _, d := range sc.Config.Deployments {
-		if len(s.results.Capacities[d.Name]) > 0 {
+		all := slices.Clone(s.results.Capacities[d.Name])
+		if len(all) >= d.MaxReplicas {
 			continue
 		}
-		slog.Info("computing capacities", "model", d.Name)
-		load, _ := sc.Generator(d.Name)
-		all := make([]float64, d.MaxReplicas)
-		for n, last := 1, 0; n <= d.MaxReplicas; n, last = 2*n, n {
-			if all[n-1], err = capacityOf(sc.Config, d.Name, load, n, 0.99); err != nil {
-				return err
+		s.jobs = append(s.jobs, job{"capacity/" + d.Name, func() error {
+			load, _ := sc.Generator(d.Name)
+			for n := 1; n <= d.MaxReplicas; n *= 2 {
+				last := len(all)
+				if n <= last {
+					continue
+				}
+				rate, err := capacityOf(sc.Config, d.Name, load, n, 0.99)
+				if err != nil {
+					return err
+				}
+				for i := last + 1; i < n; i++ {
+					all = append(all, all[last-1]+(rate-all[last-1])*float64(i-last)/float64(n-last))
+				}
+				all = append(all, rate)
 			}
-			for i := last + 1; i < n; i++ {
-				all[i-1] = all[last-1] + (all[n-1]-all[last-1])*float64(i-last)/float64(n-last)
-			}
-		}
-		s.results.Capacities[d.Name] = all
-		if err := s.results.save(s.file); err != nil {
-			return err
-		}
+			return s.keep(func(r *results) { r.Capacities[d.Name] = all })
+		}})
 	}
 	return nil
 }

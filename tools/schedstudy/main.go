@@ -13,20 +13,30 @@ import (
 	"troupe/simulate/scenario"
 )
 
-// studies are the parts of the page, each of which simulates one scenario. Those run that are named.
-var studies = map[string]func(*study) error{"capacity": (*study).capacities, "day": (*study).days,
-	"slots": (*study).slots, "zipf": (*study).zipf, "multiples": (*study).multiples, "sweep": (*study).sweeps}
+// studies are the parts of the page in their order, since some use the results of others.
+var studies = []struct {
+	name string
+	plan func(*study) error // adds the jobs whose results are missing
+}{{"capacity", (*study).capacities}, {"day", (*study).days}, {"sweep", (*study).sweeps},
+	{"modes", (*study).modes}, {"multiples", (*study).multiples}, {"long", (*study).long},
+	{"slots", (*study).slots}, {"zipf", (*study).zipf}}
 
 func main() {
 	s := &study{}
-	parts := flag.String("run", "capacity,day,sweep,multiples,slots,zipf", "studies whose missing results are computed")
+	var all []string
+	for _, of := range studies {
+		all = append(all, of.name)
+	}
+	parts := flag.String("run", strings.Join(all, ","), "studies whose missing results are computed; empty: none")
 	flag.StringVar(&s.scenarios, "scenarios", "examples/scenarios", "folder of the scenarios")
 	flag.StringVar(&s.solver, "solver", "tools/bound", "folder of the solver")
 	flag.StringVar(&s.file, "results", "docs/simulations/scheduler.json", "file with results; those in it are kept")
 	flag.StringVar(&s.page, "page", "docs/simulations/scheduler.md", "page to write")
 	flag.IntVar(&s.seeds, "seeds", 5, "seeds of each simulation")
-	flag.IntVar(&s.hours, "hours", 24, "hours in which a day passes, so that it can be simulated in less time")
+	flag.IntVar(&s.hours, "hours", 6, "hours in which a day passes, so that it can be simulated in less time")
+	flag.IntVar(&s.workers, "workers", 2, "jobs that run at once")
 	flag.StringVar(&s.only, "only", "", "part of the names of the simulations to run; empty: all")
+	flag.BoolVar(&s.renew, "renew", false, "run simulations again whose result is of another version")
 	flag.Parse()
 	if err := s.run(strings.Split(*parts, ",")); err != nil {
 		slog.Error("study failed", "error", err)
@@ -37,19 +47,29 @@ func main() {
 // study computes results and writes the page.
 type study struct {
 	scenarios, solver, file, page, only string
-	seeds, hours                        int
+	seeds, hours, workers               int
+	renew                               bool
 	results                             results
+	jobs                                []job
+	versions                            map[string]string // by scenario
 }
 
 func (s *study) run(parts []string) error {
 	if err := s.results.load(s.file); err != nil {
 		return err
 	}
-	for _, name := range []string{"capacity", "day", "sweep", "multiples", "slots", "zipf"} {
-		if slices.Contains(parts, name) {
-			if err := studies[name](s); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+	if err := s.readVersions(); err != nil {
+		return err
+	}
+	for _, of := range studies {
+		if !slices.Contains(parts, of.name) {
+			continue
+		}
+		if err := of.plan(s); err != nil {
+			return fmt.Errorf("%s: %w", of.name, err)
+		}
+		if err := s.work(of.name); err != nil {
+			return fmt.Errorf("%s: %w", of.name, err)
 		}
 	}
 	return s.write()
@@ -64,35 +84,38 @@ func (s *study) read(name string, set ...simulate.Setting) (*scenario.Scenario, 
 		set...)
 }
 
-// simulate runs a scenario with settings, unless its result is known.
-func (s *study) simulate(row, name string, seed int, set ...simulate.Setting) error {
-	return s.simulateSome(row, name, seed, 0, set...)
+// simulate plans a run of a scenario with settings, unless its result is known.
+func (s *study) simulate(row, name string, seed int, set ...simulate.Setting) {
+	s.simulateSome(row, name, seed, 0, set...)
 }
 
 // simulateSome is like simulate, with the first deployments only, unless their number is 0.
-func (s *study) simulateSome(row, name string, seed, deployments int, set ...simulate.Setting) error {
+func (s *study) simulateSome(row, name string, seed, deployments int, set ...simulate.Setting) {
 	key := fmt.Sprintf("%s/%d", row, seed)
-	if _, known := s.results.Runs[key]; known || !strings.Contains(key, s.only) {
-		return nil
+	if r, known := s.results.Runs[key]; known && !(s.renew && r.Version != s.versions[name]) ||
+		!strings.Contains(key, s.only) {
+		return
 	}
-	slog.Info("simulating", "row", row, "seed", seed)
-	sc, err := s.read(name, set...)
-	if err != nil {
-		return err
-	}
-	source, err := sc.Requests(uint64(seed))
-	if err != nil {
-		return err
-	}
-	cfg := sc.Config
-	if deployments > 0 {
-		cfg, source = first(sc, source, deployments)
-	}
-	cfg.Seed = uint64(seed)
-	r, err := simulate.Run(cfg, source)
-	if err != nil {
-		return fmt.Errorf("%s: %w", row, err)
-	}
-	s.results.Runs[key] = runOf(r)
-	return s.results.save(s.file)
+	s.jobs = append(s.jobs, job{key, func() error {
+		sc, err := s.read(name, set...)
+		if err != nil {
+			return err
+		}
+		source, err := sc.Requests(uint64(seed))
+		if err != nil {
+			return err
+		}
+		cfg := sc.Config
+		if deployments > 0 {
+			cfg, source = first(sc, source, deployments)
+		}
+		cfg.Seed = uint64(seed)
+		r, err := simulate.Run(cfg, source)
+		if err != nil {
+			return err
+		}
+		of := runOf(r)
+		of.Scenario, of.Version = name, s.versions[name]
+		return s.keep(func(all *results) { all.Runs[key] = of })
+	}})
 }

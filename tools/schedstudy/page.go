@@ -15,9 +15,10 @@ var pageText string
 // write writes the page from the results that are known.
 func (s *study) write() error {
 	t, err := template.New("page").Funcs(template.FuncMap{"capacities": s.capacityTable, "day": s.dayTable,
-		"bounds": s.boundTable, "slots": s.slotTable, "multiples": s.multipleTable, "zipf": s.zipfTable,
+		"modes": s.modeTable, "slots": s.slotTable, "multiples": s.multipleTable, "zipf": s.zipfTable,
 		"hours": func() int { return s.hours }, "div": func(a, b int) int { return a / b }, "rare": s.rare,
-		"sweep": s.sweepTable}).Parse(pageText)
+		"sweep": s.sweepTable, "best": func(when string) string { return s.best(when).key() },
+		"carried": s.carriedTable, "long": s.longTable, "stale": s.stale, "runs": s.runs}).Parse(pageText)
 	if err != nil {
 		return err
 	}
@@ -86,9 +87,14 @@ func (s *study) capacityTable() string {
 	return table("| replicas | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |", rows)
 }
 
-// boundOf returns the bound for a seed, scaled to a day of 24 h.
-func (s *study) boundOf(when string, seed int, m, what string) float64 {
-	return s.results.Bounds[fmt.Sprintf("%s/%d/%s%s", s.dayKey(when, "bound"), seed, m, what)]
+// bounds returns a figure of all seeds whose bound is known.
+func (s *study) bounds(d day, m mode, of func(day, int, mode) float64) (all []float64) {
+	for seed := 1; seed <= s.seeds; seed++ {
+		if f := of(d, seed, m); f > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // dayHead is the end of the head of tables with rows of dayRow.
@@ -96,24 +102,81 @@ const dayHead = "| device-hours | of the bound | code in SLO, % | translate | ch
 
 func (s *study) dayTable(when string) string {
 	var rows []string
+	d := s.day(when)
 	for _, way := range ways {
-		bound := modes[0].name
-		if strings.Contains(way.name, "from 0") {
-			bound = modes[1].name
-		}
-		rows = append(rows, s.dayRow(way.name, s.dayKey(when, way.name), when, bound))
+		rows = append(rows, s.dayRow(way.name, d.key(way.name), d, mode{}))
+	}
+	if best := s.best(when); best != sweep[0] {
+		rows = append(rows, s.dayRow(best.key(), d.key(best.key()), d, mode{}))
 	}
 	return table("| "+dayHead, rows)
 }
 
-// dayRow returns the row of a table, with the results of a key.
-func (s *study) dayRow(name, key, when, bound string) string {
+// modeTable returns the results of the scheduler in all modes beside their bounds.
+func (s *study) modeTable(when string) string {
+	var rows []string
+	d := s.day(when)
+	for _, m := range allModes() {
+		name := fmt.Sprintf("%s | %s | %s", m, spread(s.bounds(d, m, s.largestOf), "%.2f"),
+			spread(scale(s.bounds(d, m, s.leastOf), d.scale()), "%.1f"))
+		rows = append(rows, s.dayRow(name, d.key(m.String()), d, m))
+	}
+	return table("| | largest λ | least device-hours "+dayHead, rows)
+}
+
+// longTable returns the results of days with their real length.
+func (s *study) longTable() string {
+	var rows []string
+	for _, when := range allPeaks {
+		for _, d := range []day{s.day(when), {when, realHours}} {
+			name := fmt.Sprintf("%s | %d h", when, d.hours)
+			rows = append(rows, s.upTo(1).dayRow(name, d.key("slo"), d, mode{}))
+		}
+	}
+	return table("| peaks | day "+dayHead, rows)
+}
+
+// upTo returns the study with some seeds only.
+func (s *study) upTo(seeds int) *study {
+	return &study{seeds: seeds, hours: s.hours, results: results{Capacities: s.results.Capacities,
+		Bounds: s.results.Bounds, Runs: s.results.Runs}}
+}
+
+// stale returns how many simulations are of another version of the scenarios or the code.
+func (s *study) stale() (n int) {
+	for _, r := range s.results.Runs {
+		if r.Version == "" || r.Version != s.versions[r.Scenario] {
+			n++
+		}
+	}
+	return n
+}
+
+// runs returns how many simulations there are.
+func (s *study) runs() int { return len(s.results.Runs) }
+
+// scale returns by what device-hours are multiplied to give those of 24 hours.
+func (d day) scale() float64 { return realHours / float64(d.hours) }
+
+func scale(all []float64, by float64) []float64 {
+	for i := range all {
+		all[i] *= by
+	}
+	return all
+}
+
+// dayRow returns the row of a table, with the results of a key beside the bound of a mode.
+func (s *study) dayRow(name, key string, d day, m mode) string {
 	row := "| " + name + " | " + spread(s.figures(key, func(_ int, r run) float64 {
-		return r.DeviceHours * 24 / float64(s.hours)
+		return r.DeviceHours * d.scale()
 	}), "%.1f")
-	row += " | " + spread(s.figures(key, func(seed int, r run) float64 {
-		return r.DeviceHours / s.boundOf(when, seed, bound, "")
-	}), "%.2f")
+	var ratios []float64
+	for seed := 1; seed <= s.seeds; seed++ {
+		if r, known := s.results.Runs[fmt.Sprintf("%s/%d", key, seed)]; known && s.leastOf(d, seed, m) > 0 {
+			ratios = append(ratios, r.DeviceHours/s.leastOf(d, seed, m))
+		}
+	}
+	row += " | " + spread(ratios, "%.2f")
 	for i := range models {
 		if i < len(models)-1 {
 			row += " | " + s.attained(key, i)
@@ -129,21 +192,6 @@ func starts(_ int, r run) (n float64) {
 		n += float64(m.Starts)
 	}
 	return n
-}
-
-func (s *study) boundTable(when string) string {
-	var rows []string
-	for _, m := range modes {
-		var hours, multiples []float64
-		for seed := 1; seed <= s.seeds; seed++ {
-			if h := s.boundOf(when, seed, m.name, ""); h > 0 {
-				hours = append(hours, h*24/float64(s.hours))
-				multiples = append(multiples, s.boundOf(when, seed, m.name, ", multiple"))
-			}
-		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", m.name, spread(hours, "%.1f"), spread(multiples, "%.2f")))
-	}
-	return table("| mode | least device-hours | largest λ |", rows)
 }
 
 func (s *study) slotTable() string {

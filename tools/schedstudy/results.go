@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync"
 
 	"troupe/simulate"
 )
@@ -14,13 +15,15 @@ type results struct {
 	Capacities map[string][]float64 // requests per second within the SLO of 1, 2 and so on replicas
 	Bounds     map[string]float64   // by what is bounded
 	Runs       map[string]run       // by row and seed
+	mu         sync.Mutex
 }
 
 // run is what is kept of a simulation.
 type run struct {
-	DeviceHours float64
-	Steps       uint64
-	Models      []modelRun
+	Scenario, Version string // what was simulated, as a digest of the scenario and the code
+	DeviceHours       float64
+	Steps             uint64
+	Models            []modelRun
 }
 
 // modelRun is what is kept of a model.
@@ -59,7 +62,8 @@ func runOf(r simulate.Result) run {
 }
 
 func (r *results) load(path string) error {
-	*r = results{make(map[string][]float64), make(map[string]float64), make(map[string]run)}
+	r.Capacities, r.Bounds = make(map[string][]float64), make(map[string]float64)
+	r.Runs = make(map[string]run)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
