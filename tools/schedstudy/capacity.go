@@ -47,6 +47,10 @@ func capacityOf(cfg simulate.Config, name string, load workload.Load, replicas i
 	carries := func(rate float64) (bool, error) {
 		load.Rate, load.Length = rate, max(least, time.Duration(trial/rate*float64(time.Second)))
 		only.Duration = load.Length
+		if least > 0 { // what comes behind so many waits for longer than batchWait
+			queue := int(2 * rate * batchWait.Seconds() / float64(replicas))
+			only.Deployments[0].MaxWaiting = min(only.Deployments[0].MaxWaiting, queue+1)
+		}
 		result, err := simulate.Run(only, named(load.Requests(cfg.Seed), name))
 		if err != nil {
 			return false, fmt.Errorf("%d replicas of %s at %.3g requests/s: %w", replicas, name, rate, err)
