@@ -30,7 +30,11 @@ func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := d.Message.(proto.Message)
-	if !ok || !c.calm || !c.settled {
+	if !ok {
+		return
+	}
+	c.answeredLate(d.PID, m)
+	if !c.calm || !c.settled {
 		return
 	}
 	switch m := m.(type) {

@@ -140,6 +140,17 @@ func (c *checks) answered(q question, m proto.Message) {
 	delete(c.messages.stale, q)
 }
 
+// answeredLate records an answer to a request whose sender has ended meanwhile. The caller must hold c.mu.
+func (c *checks) answeredLate(self *actor.PID, m proto.Message) {
+	id, ok := m.(interface{ GetRequestId() string })
+	if !ok {
+		return
+	}
+	if kind, isAnswer := strings.CutSuffix(nameOf(m), "Result"); isAnswer {
+		delete(c.messages.open, question{self.String(), kind, id.GetRequestId()})
+	}
+}
+
 // checkUnanswered checks that requests were answered in time. A fault or a command may end what asks
 // or answers.
 func (c *checks) checkUnanswered() {

@@ -148,7 +148,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestRegressions repeats the seeds that have found bugs in the product; see testdata/found.txt.
+// TestRegressions repeats the seeds that have found bugs in the product or in its checks; see testdata/found.txt.
 func TestRegressions(t *testing.T) {
 	found, err := os.ReadFile("testdata/found.txt")
 	if err != nil {
@@ -164,8 +164,11 @@ func TestRegressions(t *testing.T) {
 			t.Fatalf("testdata/found.txt: %q: %v", line, err)
 		}
 		o := options(seed, faults)
-		if strings.Contains(line, " burst: ") {
+		switch {
+		case strings.Contains(line, " burst: "):
 			o = burst(seed, faults)
+		case strings.Contains(line, " quiet: "):
+			o = calm(seed)
 		}
 		if r := run(t, o); len(r.Failures) > 0 {
 			report(t, o, r)

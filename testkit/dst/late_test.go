@@ -33,7 +33,7 @@ func TestLateTick(t *testing.T) {
 	} {
 		f.At, f.Node = 2*time.Second, "n0"
 		faults := slices.Concat(slowStore, lateTick, []dst.Fault{f})
-		reaches(t, row, dst.Options{Calls: 60, Load: 12 * time.Second, Faults: faults})
+		reaches(t, dst.Options{Calls: 60, Load: 12 * time.Second, Faults: faults}, row)
 	}
 }
 
@@ -49,9 +49,19 @@ func TestLateView(t *testing.T) {
 			For: late, Count: count})...)
 	}
 	o := dst.Options{Calls: 60, Load: 12 * time.Second, Faults: view(3*time.Second, 1)}
-	reaches(t, "planner: observing viewed (no answer)", o)
+	reaches(t, o, "planner: observing viewed (no answer)")
 	o.Faults = append(view(1900*time.Millisecond, 10), lateTick...)
-	reaches(t, "planner: observing viewed (of another round)", o)
+	reaches(t, o, "planner: observing viewed (of another round)")
+}
+
+// TestLatePlan lets a planner lose its lease while it makes a plan.
+func TestLatePlan(t *testing.T) {
+	o := dst.Options{Calls: 60, Load: 12 * time.Second}
+	o.Faults = append(each(dst.Fault{Kind: dst.HoldActor, Actor: "node/planner", Message: "*planner.made",
+		For: 4 * time.Second}),
+		dst.Fault{At: 2 * time.Second, Kind: dst.Scale, Node: "n0", Model: "m", Count: 3},
+		dst.Fault{At: 3 * time.Second, Kind: dst.LoseLease, Node: "n0"})
+	reaches(t, o, "planner: planning planned (its term has ended)")
 }
 
 // TestFencedDeployment isolates the node of each deployment, so that another one leads it. When the node is back,
@@ -66,5 +76,5 @@ func TestFencedDeployment(t *testing.T) {
 			dst.Fault{At: at, Kind: dst.HoldActor, Node: node, Actor: "node/deployments",
 				Message: "*deployment.syncTick", For: 9 * time.Second})
 	}
-	reaches(t, "deployment: outdated", o)
+	reaches(t, o, "deployment: outdated")
 }

@@ -46,7 +46,7 @@ func TestTwoPlanners(t *testing.T) {
 			o.Faults = append(o.Faults, dst.Fault{At: at, Kind: dst.Scale, Node: "n0", Model: "m", Count: 3 - j%2})
 		}
 	}
-	reaches(t, "planner: observing viewed (a later term has planned)", o)
+	reaches(t, o, "planner: observing viewed (a later term has planned)")
 }
 
 // TestRestartAfterScaleDown restarts the replicas of a model long after some were withdrawn. None of those loads its

@@ -105,6 +105,7 @@ var expected = map[FaultKind][]messages.Reason{
 	HangLoad:      {messages.Reason_REASON_DEADLINE},
 	HangCapture:   {messages.Reason_REASON_DEADLINE},
 	SlowDevice:    {messages.Reason_REASON_DEADLINE},
+	HoldActor:     {messages.Reason_REASON_DEADLINE},
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},
 	Park:          {messages.Reason_REASON_STOPPED},

@@ -45,6 +45,19 @@ func TestFailuresPassThrough(t *testing.T) {
 	}
 }
 
+// TestStoredLevels checks that a deployment that was woken in vain is stored as parked again, and a woken one without
+// a level.
+func TestStoredLevels(t *testing.T) {
+	for level, want := range map[core.Level]messages.Level{
+		core.Parked:  messages.Level_LEVEL_PARKED,
+		core.NoLevel: messages.Level_LEVEL_UNSPECIFIED,
+	} {
+		if got := storedLevel(level); got != want {
+			t.Errorf("level %v is stored as %v, want %v", level, got, want)
+		}
+	}
+}
+
 // TestReplicaSpecPassesThrough checks that a running replica's spec is the one with which it was
 // started, and that one of an earlier version has the defaults.
 func TestReplicaSpecPassesThrough(t *testing.T) {
