@@ -47,6 +47,15 @@ type Node struct {
 	Name    string   `json:"name"`
 	Version string   `json:"version,omitempty"` // of the program
 	Devices []Device `json:"devices"`
+	Tiers   []Tier   `json:"tiers,omitempty"` // KV tiers below HBM, the fastest first
+}
+
+// Tier is a KV tier of a node.
+type Tier struct {
+	Name      string  `json:"name"`  // "dram", "nvme" or "remote"
+	Bytes     int64   `json:"bytes"` // of "remote": in flight from other nodes at most
+	Policy    string  `json:"policy,omitempty"`
+	Watermark float64 `json:"watermark,omitempty"`
 }
 
 // Device is a device of a node.

@@ -22,7 +22,11 @@ func (r *Recorder) snapshot(ctx context.Context) (recording.Snapshot, error) {
 	if err != nil {
 		return recording.Snapshot{}, err
 	}
-	s := recording.Snapshot{Nodes: nodesOf(now.Nodes), Replicas: replicasOf(now.Models), Profiles: r.Profiles}
+	kv, err := top.ObserveKV(ctx, r.Ask)
+	if err != nil {
+		return recording.Snapshot{}, err
+	}
+	s := recording.Snapshot{Nodes: withTiers(nodesOf(now.Nodes), kv.GetNodes()), Replicas: replicasOf(now.Models), Profiles: r.Profiles}
 	for _, m := range now.Models {
 		d, err := r.deployment(ctx, m, now.Nodes)
 		if err != nil {
@@ -57,6 +61,23 @@ func nodesOf(nodes []*messages.NodeStatus) (all []recording.Node) {
 		all = append(all, node)
 	}
 	return all
+}
+
+// withTiers adds the KV tiers of the nodes.
+func withTiers(nodes []recording.Node, kv []*messages.KvNode) []recording.Node {
+	for i := range nodes {
+		for _, n := range kv {
+			if n.GetNode() != nodes[i].Name {
+				continue
+			}
+			for _, t := range n.GetTiers() {
+				nodes[i].Tiers = append(nodes[i].Tiers, recording.Tier{Name: t.GetSlots().GetName(),
+					Bytes:  int64(t.GetSlots().GetCapacityBytes()),
+					Policy: t.GetPolicy(), Watermark: t.GetWatermark()})
+			}
+		}
+	}
+	return nodes
 }
 
 func replicasOf(models []*messages.DeploymentStatus) (all []recording.Replica) {

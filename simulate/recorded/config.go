@@ -35,12 +35,16 @@ func Profiles(r *recording.Recording) (all []cost.Profile, err error) {
 func Config(r *recording.Recording, name string, profiles []cost.Profile) (simulate.Config, error) {
 	cfg := simulate.Config{Name: name, Duration: recording.Duration(r.End.At), KVReserve: hbm.DefaultKVReserve}
 	for i, n := range r.Snapshot.Nodes {
+		if tiers := tiersOf(n); tiers != (simulate.Tiers{}) {
+			cfg.Nodes = append(cfg.Nodes, simulate.Node{Name: n.Name, Tiers: tiers})
+		}
 		for j, d := range n.Devices {
 			if i+j == 0 {
 				cfg.KVReserve = d.KVReserve
 			}
+			up, down := linkOf(d.Kind, profiles)
 			cfg.Devices = append(cfg.Devices, simulate.Device{Node: n.Name, Name: d.Name, Kind: d.Kind,
-				Memory: d.MemoryBytes})
+				Memory: d.MemoryBytes, Up: up, Down: down})
 		}
 	}
 	for _, d := range r.Snapshot.Deployments {
@@ -55,6 +59,37 @@ func Config(r *recording.Recording, name string, profiles []cost.Profile) (simul
 		cfg.Deployments = append(cfg.Deployments, of)
 	}
 	return cfg, cfg.Check()
+}
+
+// tiersOf returns the KV tiers of a node.
+func tiersOf(n recording.Node) (out simulate.Tiers) {
+	for _, t := range n.Tiers {
+		switch t.Name {
+		case "dram":
+			out.DRAM, out.Policy, out.Watermark = t.Bytes, t.Policy, t.Watermark
+		case "nvme":
+			out.NVMe, out.Policy, out.Watermark = t.Bytes, t.Policy, t.Watermark
+		case "remote":
+			out.Remote = t.Bytes
+		}
+	}
+	return out
+}
+
+// linkOf returns the link between a kind of device and host memory, as far as a profile has it. Without it, copies take
+// no time.
+func linkOf(kind string, profiles []cost.Profile) (up, down simulate.Link) {
+	i := slices.IndexFunc(profiles, func(p cost.Profile) bool { return p.Device.Name == kind })
+	if i < 0 {
+		return up, down
+	}
+	if t := profiles[i].Copies.HostToDevice; t != nil {
+		up.BytesPerSecond = t.BytesPerSecond
+	}
+	if t := profiles[i].Copies.DeviceToHost; t != nil {
+		down.BytesPerSecond = t.BytesPerSecond
+	}
+	return up, down
 }
 
 // serving returns the replicas of a model that served at the beginning, by number.

@@ -107,9 +107,18 @@ func TestCompare(t *testing.T) {
 // TestConfig checks the places of replicas, and that costs of another model are not used.
 func TestConfig(t *testing.T) {
 	r := recordedCluster(recording.Hashes{1})
-	cfg, err := Config(r, "test", []cost.Profile{profile("kjv-2m")})
+	r.Snapshot.Nodes[1].Tiers = []recording.Tier{
+		{Name: "dram", Bytes: 1 << 30, Policy: "s3-fifo", Watermark: 0.9}, {Name: "remote", Bytes: 1 << 28}}
+	costs := profile("kjv-2m")
+	costs.Copies.HostToDevice = &cost.Transferred{Linear: cost.Linear{BytesPerSecond: 3e9}}
+	cfg, err := Config(r, "test", []cost.Profile{costs})
 	if err != nil {
 		t.Fatal(err)
+	}
+	tiers := simulate.Tiers{DRAM: 1 << 30, Remote: 1 << 28, Policy: "s3-fifo", Watermark: 0.9}
+	if len(cfg.Nodes) != 1 || cfg.Nodes[0].Name != "b" || cfg.Nodes[0].Tiers != tiers ||
+		cfg.Devices[1].Up.BytesPerSecond != 3e9 || cfg.Devices[1].Down.BytesPerSecond != 0 {
+		t.Errorf("%+v, %+v", cfg.Nodes, cfg.Devices)
 	}
 	d := cfg.Deployments[0]
 	if strings.Join(d.Devices, " ") != "a/gpu-0 b/gpu-0" || d.KVBlocks != 128 || d.KVTokenBytes != 384 ||

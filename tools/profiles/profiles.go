@@ -34,6 +34,11 @@ func Calibrate(ctx context.Context, binary, model, device, dir string, length ti
 	if err != nil {
 		return p, err
 	}
+	return Only(dir)
+}
+
+// Only returns the only profile in a folder.
+func Only(dir string) (p cost.Profile, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil || len(files) != 1 {
 		return p, fmt.Errorf("%d profiles in %s: %w", len(files), dir, err)

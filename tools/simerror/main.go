@@ -5,11 +5,14 @@
 // device: the costs are fitted to it. Workload B has other arrivals and lengths and runs on two devices: it judges.
 // At most two devices are busy at once, so that two cores suffice.
 //
+// With -from, it takes the profiles and recordings that -keep left, and only simulates.
+//
 // More parts compare loads of adapters, models that sleep and are woken, and simulated replicas at real time, of which
 // there are more than cores.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -38,6 +41,7 @@ func main() {
 type options struct {
 	calibrate, run time.Duration
 	out, keep      string
+	from           string          // empty: all is measured
 	chosen         map[string]bool // parts
 }
 
@@ -47,6 +51,7 @@ func run() error {
 	flag.DurationVar(&o.run, "run", 3*time.Minute, "`time` of each of the two workloads")
 	flag.StringVar(&o.out, "out", "docs/simulations/error.md", "`file` for the page")
 	flag.StringVar(&o.keep, "keep", "", "`folder` for the profiles and recordings; empty: they are removed")
+	flag.StringVar(&o.from, "from", "", "`folder` that -keep left: its recordings are simulated again")
 	chosen := flag.String("parts", partNames(), "comma-separated `names` of what to compare")
 	flag.Parse()
 	o.chosen = make(map[string]bool)
@@ -58,7 +63,7 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	dir := o.keep
+	dir := cmp.Or(o.from, o.keep)
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "simerror-*"); err != nil {
@@ -118,9 +123,11 @@ const blockTokens = 16
 // measure compares all chosen parts.
 func (m *measurement) measure(ctx context.Context) error {
 	binary := filepath.Join(m.dir, "troupe")
-	say("building")
-	if err := profiles.Run(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
-		return err
+	if m.from == "" {
+		say("building")
+		if err := profiles.Run(ctx, "go", "build", "-o", binary, "./cmd/node"); err != nil {
+			return err
+		}
 	}
 	if m.chosen[steps] {
 		if err := m.compareSteps(ctx, binary); err != nil {
@@ -132,9 +139,14 @@ func (m *measurement) measure(ctx context.Context) error {
 
 // costs returns the costs of the model on a device alone, which are calibrated once.
 func (m *measurement) costs(ctx context.Context, binary string) (_ cost.Profile, err error) {
-	if m.alone.Steps == nil {
+	dir := filepath.Join(m.dir, "alone")
+	switch {
+	case m.alone.Steps != nil:
+	case m.from != "":
+		m.alone, err = profiles.Only(dir)
+	default:
 		say("calibrating alone, %v", m.calibrate)
-		m.alone, err = calibrated(ctx, binary, filepath.Join(m.dir, "alone"), m.calibrate)
+		m.alone, err = calibrated(ctx, binary, dir, m.calibrate)
 	}
 	return m.alone, err
 }
@@ -145,6 +157,28 @@ func (m *measurement) compareSteps(ctx context.Context, binary string) error {
 	if err != nil {
 		return err
 	}
+	if m.from == "" {
+		err = m.recordSteps(ctx, binary)
+	} else {
+		m.beside, err = profiles.Only(filepath.Join(m.dir, "beside"))
+	}
+	if err != nil {
+		return err
+	}
+	for name, to := range map[string]*judged{"A": &m.a, "B": &m.b} {
+		if to.recording, err = recording.Open(m.pathOf(name)); err != nil {
+			return err
+		}
+		to.different = len(to.recording.CheckDecisions(route.DefaultWeights))
+	}
+	return m.judge()
+}
+
+// pathOf returns the recording of a workload.
+func (m *measurement) pathOf(workload string) string { return filepath.Join(m.dir, workload+".rec.gz") }
+
+// recordSteps measures the costs beside another device, and records workloads A and B.
+func (m *measurement) recordSteps(ctx context.Context, binary string) (err error) {
 	say("calibrating beside another device, %v", m.calibrate)
 	if m.beside, err = calibratedBeside(ctx, binary, m.dir, m.calibrate); err != nil {
 		return err
@@ -159,8 +193,7 @@ func (m *measurement) compareSteps(ctx context.Context, binary string) error {
 		load     workload.Load
 		seed     uint64
 		replicas int
-		to       *judged
-	}{{"A", workloadA, 1, 1, &m.a}, {"B", workloadB, 2, 2, &m.b}} {
+	}{{"A", workloadA, 1, 1}, {"B", workloadB, 2, 2}} {
 		if err := c.scale(ctx, w.replicas); err != nil {
 			return err
 		}
@@ -173,16 +206,11 @@ func (m *measurement) compareSteps(ctx context.Context, binary string) error {
 		if err := c.warm(ctx, deployed); err != nil {
 			return err
 		}
-		path := filepath.Join(m.dir, w.name+".rec.gz")
-		if err := c.record(ctx, path, requests); err != nil {
+		if err := c.record(ctx, m.pathOf(w.name), requests); err != nil {
 			return err
 		}
-		if w.to.recording, err = recording.Open(path); err != nil {
-			return err
-		}
-		w.to.different = len(w.to.recording.CheckDecisions(route.DefaultWeights))
 	}
-	return m.judge()
+	return nil
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -13,13 +13,16 @@ import (
 // page returns the page.
 func (m *measurement) page() (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# The simulator's error
-
-`+"`make sim-error`"+` measured this page on %s, with %d cores (%s/%s), in %v. The load
-average was %s before.
-
-`, m.began.UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
-		time.Since(m.began).Round(time.Second), m.load)
+	const date = "2 January 2006"
+	b.WriteString("# The simulator's error\n\n")
+	if m.from == "" {
+		fmt.Fprintf(&b, "`make sim-error` measured this page on %s, with %d cores (%s/%s), in %v. The load\naverage "+
+			"was %s before.\n\n", m.began.UTC().Format(date), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+			time.Since(m.began).Round(time.Second), m.load)
+	} else {
+		fmt.Fprintf(&b, "`make sim-error` recorded clusters with %d cores (%s/%s). What it kept was simulated again "+
+			"on\n%s.\n\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, m.began.UTC().Format(date))
+	}
 	if m.chosen[steps] {
 		if err := m.stepsPage(&b); err != nil {
 			return "", err

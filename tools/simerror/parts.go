@@ -55,18 +55,27 @@ func (m *measurement) compareParts(ctx context.Context, binary string) error {
 	return nil
 }
 
-// recordTo records requests and reads the recording. Requests that failed are an error.
-func (c *cluster) recordTo(ctx context.Context, dir string, load workload.Source) (*recording.Recording, error) {
+// requestsRecorded is the recording of a part, in its folder.
+const requestsRecorded = "requests.rec.gz"
+
+// recordTo records requests. Requests that failed are an error.
+func (c *cluster) recordTo(ctx context.Context, dir string, load workload.Source) error {
 	requests, err := workload.Collect(load)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	say("recording %s: %d requests", filepath.Base(dir), len(requests))
-	path := filepath.Join(dir, "requests.rec.gz")
-	if err := c.record(ctx, path, requests); err != nil {
-		return nil, err
+	return c.record(ctx, filepath.Join(dir, requestsRecorded), requests)
+}
+
+// recordingOf returns the recording of a part, which record makes unless it is there from before.
+func (m *measurement) recordingOf(dir string, record func() error) (*recording.Recording, error) {
+	if m.from == "" {
+		if err := record(); err != nil {
+			return nil, err
+		}
 	}
-	return recording.Open(path)
+	return recording.Open(filepath.Join(dir, requestsRecorded))
 }
 
 // simulateWith simulates a recording with replicas at their places, after a change of the configuration.

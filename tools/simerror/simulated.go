@@ -32,30 +32,7 @@ var simulatedLoad = workload.Load{
 // simulated compares replicas that compute nothing, on three real nodes at real time, with the same costs on virtual
 // time. So it shows the error of all but the costs, with more devices than cores.
 func (m *measurement) simulated(ctx context.Context, binary, dir string) (s section, err error) {
-	var options nodeOptions
-	for range 3 {
-		options = append(options, []string{"--devices", "host:1x64MiB", "--simulated-devices", simulatedDevices})
-	}
-	c, err := startCluster(ctx, binary, dir, options)
-	if err != nil {
-		return s, err
-	}
-	defer c.stop()
-	folder, err := filepath.Abs(shape)
-	if err != nil {
-		return s, err
-	}
-	spec := &messages.DeploymentSpec{Name: filepath.Base(shape), Path: folder,
-		Engine: &messages.EngineSpec{Kind: "simulated"}}
-	if err := c.deploy(ctx, spec, simulatedReplicas); err != nil {
-		return s, err
-	}
-	if err := c.warm(ctx, spec.GetName()); err != nil {
-		return s, err
-	}
-	load := simulatedLoad
-	load.Length, load.Models = m.run, workload.Names{List: []string{spec.GetName()}}
-	r, err := c.recordTo(ctx, dir, load.Requests(4))
+	r, err := m.recordingOf(dir, func() error { return m.recordSimulated(ctx, binary, dir) })
 	if err != nil {
 		return s, err
 	}
@@ -70,6 +47,34 @@ func (m *measurement) simulated(ctx context.Context, binary, dir string) (s sect
 	return section{"Simulated replicas at real time: eight devices", about(r, "Eight replicas with the shape of an 8B "+
 		"model ran on simulated H200, on three nodes. Both have the same costs, so this is the error of all but the "+
 		"costs: of messages, timers and the machine."), recorded.Compare(r, result)}, nil
+}
+
+// recordSimulated records requests to simulated replicas.
+func (m *measurement) recordSimulated(ctx context.Context, binary, dir string) error {
+	var options nodeOptions
+	for range 3 {
+		options = append(options, []string{"--devices", "host:1x64MiB", "--simulated-devices", simulatedDevices})
+	}
+	c, err := startCluster(ctx, binary, dir, options)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	folder, err := filepath.Abs(shape)
+	if err != nil {
+		return err
+	}
+	spec := &messages.DeploymentSpec{Name: filepath.Base(shape), Path: folder,
+		Engine: &messages.EngineSpec{Kind: "simulated"}}
+	if err := c.deploy(ctx, spec, simulatedReplicas); err != nil {
+		return err
+	}
+	if err := c.warm(ctx, spec.GetName()); err != nil {
+		return err
+	}
+	load := simulatedLoad
+	load.Length, load.Models = m.run, workload.Names{List: []string{spec.GetName()}}
+	return c.recordTo(ctx, dir, load.Requests(4))
 }
 
 // predicted returns the costs of the simulated devices of a recording.

@@ -11,6 +11,7 @@ import (
 	"troupe/core/batch"
 	"troupe/core/cost"
 	"troupe/core/hbm"
+	"troupe/core/schedule"
 	"troupe/cuda"
 	"troupe/internal/costfile"
 	"troupe/messages"
@@ -36,25 +37,47 @@ const (
 
 // wakes compares wakes, loads of weights and switches of one device.
 func (m *measurement) wakes(ctx context.Context, binary, dir string) (s section, err error) {
+	r, err := m.recordingOf(dir, func() error { return m.recordWakes(ctx, binary, dir) })
+	if err != nil {
+		return s, err
+	}
+	profiles, err := profilesIn(filepath.Join(dir, "profiles"))
+	if err != nil {
+		return s, err
+	}
+	result, err := simulateWakes(r, profiles)
+	if err != nil {
+		return s, err
+	}
+	text := about(r, "They are for %d models of %d MiB, one after another. Each sleeps after %v and is woken by the "+
+		"next request. The costs are as calibrated. Before a model serves, it computes a few tokens as a check, which is "+
+		"not simulated. A switch is a start on a device from which the model before has gone; here it often goes within "+
+		"a second of that start, so that it is chance which comes first.", sleepers, sleeperBytes>>20, sleepAfter)
+	return section{"Wakes and switches: one device", text, append(ofRequests(recorded.Compare(r, result)),
+		recorded.Lives(r, result)...)}, nil
+}
+
+// recordWakes measures the costs of the models, and records requests that wake them.
+func (m *measurement) recordWakes(ctx context.Context, binary, dir string) error {
 	var folders []string
 	for i := range sleepers {
 		folder, err := filepath.Abs(filepath.Join(dir, "models", fmt.Sprintf("sleeper-%d", i)))
 		if err != nil {
-			return s, err
+			return err
 		}
 		if err := models.Random(model, folder, sleeperBytes, cuda.BF16, uint64(i+1)); err != nil {
-			return s, err
+			return err
 		}
 		folders = append(folders, folder)
 	}
-	profiles, err := calibrateAll(ctx, binary, filepath.Join(dir, "profiles"), wakeDevice, m.calibrate, folders)
+	err := calibrateAll(ctx, binary, filepath.Join(dir, "profiles"), wakeDevice, m.calibrate, folders)
 	if err != nil {
-		return s, err
+		return err
 	}
 	c, err := startCluster(ctx, binary, dir, nodeOptions{
 		{"--devices", wakeDevice, "--weights-dram", fmt.Sprint(wakeCache)}, {"--devices", "host:1x16MiB"}})
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer c.stop()
 	for _, folder := range folders {
@@ -65,22 +88,11 @@ func (m *measurement) wakes(ctx context.Context, binary, dir string) (s section,
 			MaxSequences: new(uint32(sleeperBatch)),
 		}}, &messages.DeployModelResponse{})
 		if err != nil {
-			return s, err
+			return err
 		}
 	}
 	c.to = []string{c.http["n2"]}
-	r, err := c.recordTo(ctx, dir, workload.Of(visits(m.run, folders)))
-	if err != nil {
-		return s, err
-	}
-	result, err := simulateWakes(r, profiles)
-	if err != nil {
-		return s, err
-	}
-	text := about(r, "They are for %d models of %d MiB, one after another. Each sleeps after %v and is woken by the "+
-		"next request. The costs are as calibrated.", sleepers, sleeperBytes>>20, sleepAfter)
-	return section{"Wakes and switches: one device", text, append(ofRequests(recorded.Compare(r, result)),
-		recorded.Lives(r, result)...)}, nil
+	return c.recordTo(ctx, dir, workload.Of(visits(m.run, folders)))
 }
 
 // ofRequests returns the metrics that need no totals of replicas, which are lost with them.
@@ -131,28 +143,28 @@ func simulateWakes(r *recording.Recording, profiles map[string]cost.Profile) (re
 		cfg.Deployments = append(cfg.Deployments, simulate.Deployment{Name: d.Name, WeightBytes: p.Model.WeightBytes(),
 			KVTokenBytes: p.Model.KVTokenBytes(), Layers: p.Model.Layers, ContextTokens: p.Model.ContextTokens,
 			Times:       map[string]simulate.StepTimer{at.Devices[0].Kind: p.Steps.Steps},
-			MaxReplicas: 1, IdleAfter: sleepAfter, Wait: true, Class: batch.Standard, MaxSequences: d.MaxSequences,
+			MaxReplicas: 1, Priority: schedule.Standard, IdleAfter: sleepAfter, Wait: true, Class: batch.Standard, MaxSequences: d.MaxSequences,
 			MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens, BlockTokens: d.BlockTokens, KVBlocks: sleeperBlocks})
 	}
 	return simulate.Run(cfg, workload.Of(requests))
 }
 
-// calibrateAll returns the costs of models on a device, by the name of their folder.
-func calibrateAll(ctx context.Context, binary, dir, device string, length time.Duration, folders []string) (
-	map[string]cost.Profile, error,
-) {
+// calibrateAll measures the costs of models on a device, and keeps them in a folder.
+func calibrateAll(ctx context.Context, binary, dir, device string, length time.Duration, folders []string) error {
 	say("calibrating %d models, %v", len(folders), length)
 	args := []string{"calibrate", "--devices", device, "--time", length.String(), "--out", dir,
 		"--step-tokens", fmt.Sprint(sleeperStep), "--max-sequences", fmt.Sprint(sleeperBatch)}
 	for _, folder := range folders {
 		args = append(args, "--model", folder)
 	}
-	if err := profiles.Run(ctx, binary, args...); err != nil {
-		return nil, err
-	}
+	return profiles.Run(ctx, binary, args...)
+}
+
+// profilesIn returns the costs in a folder by the name of the model.
+func profilesIn(dir string) (map[string]cost.Profile, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) != len(folders) {
-		return nil, fmt.Errorf("%d profiles in %s: %w", len(files), dir, err)
+	if err != nil || len(files) != sleepers {
+		return nil, fmt.Errorf("%d profiles in %s, want %d: %w", len(files), dir, sleepers, err)
 	}
 	all := make(map[string]cost.Profile)
 	for _, file := range files {
