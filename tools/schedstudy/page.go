@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -29,8 +30,12 @@ func (s *study) write() error {
 	return os.WriteFile(s.page, []byte(b.String()), 0o666)
 }
 
-// table returns a table in Markdown.
+// unknown is a figure that is not known.
+const unknown = "—"
+
+// table returns a table in Markdown. It leaves out rows of which almost no figure is known.
 func table(head string, rows []string) string {
+	rows = slices.DeleteFunc(rows, func(row string) bool { return strings.Count(row, unknown) >= 4 })
 	line := strings.Repeat("| --- ", strings.Count(head, "|")-1) + "|\n"
 	return head + "\n" + line + strings.Join(rows, "\n")
 }
@@ -38,7 +43,7 @@ func table(head string, rows []string) string {
 // spread returns the mean of some figures, with the least and the greatest one.
 func spread(all []float64, format string) string {
 	if len(all) == 0 {
-		return "—"
+		return unknown
 	}
 	sum, least, greatest := 0.0, math.Inf(1), math.Inf(-1)
 	for _, f := range all {
