@@ -26,7 +26,8 @@ func (r *Recorder) snapshot(ctx context.Context) (recording.Snapshot, error) {
 	if err != nil {
 		return recording.Snapshot{}, err
 	}
-	s := recording.Snapshot{Nodes: withTiers(nodesOf(now.Nodes), kv.GetNodes()), Replicas: replicasOf(now.Models), Profiles: r.Profiles}
+	s := recording.Snapshot{Nodes: withTiers(nodesOf(now.Nodes), kv.GetNodes()), Replicas: replicasOf(now.Models),
+		Profiles: r.Profiles}
 	for _, m := range now.Models {
 		d, err := r.deployment(ctx, m, now.Nodes)
 		if err != nil {

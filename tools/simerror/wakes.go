@@ -50,9 +50,9 @@ func (m *measurement) wakes(ctx context.Context, binary, dir string) (s section,
 		return s, err
 	}
 	text := about(r, "They are for %d models of %d MiB, one after another. Each sleeps after %v and is woken by the "+
-		"next request. The costs are as calibrated. Before a model serves, it computes a few tokens as a check, which is "+
-		"not simulated. A switch is a start on a device from which the model before has gone; here it often goes within "+
-		"a second of that start, so that it is chance which comes first.", sleepers, sleeperBytes>>20, sleepAfter)
+		"next request. The costs are as calibrated. Before a model serves, it computes a few tokens as a check, which "+
+		"is not simulated. A switch is a start on a device from which the model before has gone; here it often "+
+		"goes within a second of that start, so that it is chance which comes first.", sleepers, sleeperBytes>>20, sleepAfter)
 	return section{"Wakes and switches: one device", text, append(ofRequests(recorded.Compare(r, result)),
 		recorded.Lives(r, result)...)}, nil
 }
@@ -143,8 +143,9 @@ func simulateWakes(r *recording.Recording, profiles map[string]cost.Profile) (re
 		cfg.Deployments = append(cfg.Deployments, simulate.Deployment{Name: d.Name, WeightBytes: p.Model.WeightBytes(),
 			KVTokenBytes: p.Model.KVTokenBytes(), Layers: p.Model.Layers, ContextTokens: p.Model.ContextTokens,
 			Times:       map[string]simulate.StepTimer{at.Devices[0].Kind: p.Steps.Steps},
-			MaxReplicas: 1, Priority: schedule.Standard, IdleAfter: sleepAfter, Wait: true, Class: batch.Standard, MaxSequences: d.MaxSequences,
-			MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens, BlockTokens: d.BlockTokens, KVBlocks: sleeperBlocks})
+			MaxReplicas: 1, Priority: schedule.Standard, IdleAfter: sleepAfter, Wait: true, Class: batch.Standard,
+			MaxSequences: d.MaxSequences,
+			MaxWaiting:   d.MaxWaiting, StepTokens: d.StepTokens, BlockTokens: d.BlockTokens, KVBlocks: sleeperBlocks})
 	}
 	return simulate.Run(cfg, workload.Of(requests))
 }
