@@ -50,9 +50,10 @@ func (m *measurement) wakes(ctx context.Context, binary, dir string) (s section,
 		return s, err
 	}
 	text := about(r, "They are for %d models of %d MiB, one after another. Each sleeps after %v and is woken by the "+
-		"next request. The costs are as calibrated. Before a model serves, it computes a few tokens as a check, which "+
-		"is not simulated. A switch is a start on a device from which the model before has gone; here it often "+
-		"goes within a second of that start, so that it is chance which comes first.", sleepers, sleeperBytes>>20, sleepAfter)
+		"next request. The costs are as calibrated. Before a model serves, it computes a few tokens as a check, "+
+		"which is not simulated. A switch is a start on a device from which the model before has gone; here it "+
+		"often goes within a second of that start, so that it is chance which comes first.",
+		sleepers, sleeperBytes>>20, sleepAfter)
 	return section{"Wakes and switches: one device", text, append(ofRequests(recorded.Compare(r, result)),
 		recorded.Lives(r, result)...)}, nil
 }
