@@ -88,16 +88,6 @@ func (o *Observation) Find(name string) *Deployment {
 	return &o.Deployments[i]
 }
 
-// assignment returns the stored assignment of a replica.
-func (d *Deployment) assignment(replica string) (Assignment, bool) {
-	for _, a := range d.Assigned {
-		if a.Replica == replica {
-			return a, true
-		}
-	}
-	return Assignment{}, false
-}
-
 // byReplica returns the stored assignments by replica, for those who look for many.
 func (d *Deployment) byReplica() map[string]*Assignment {
 	all := make(map[string]*Assignment, len(d.Assigned))

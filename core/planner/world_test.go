@@ -260,3 +260,13 @@ func (w *world) lead() {
 	w.terms++
 	w.term = w.terms
 }
+
+// assignment returns the stored assignment of a replica.
+func (d *Deployment) assignment(replica string) (Assignment, bool) {
+	for _, a := range d.Assigned {
+		if a.Replica == replica {
+			return a, true
+		}
+	}
+	return Assignment{}, false
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/node"
+	"troupe/tools/pages"
 )
 
 // row is one line of a table.
@@ -97,7 +98,7 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 func (s section) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n", s.title,
-		wrap(s.how))
+		pages.Wrap(s.how))
 	for _, r := range s.rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
 	}

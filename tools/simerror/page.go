@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/simulate/recorded"
+	"troupe/tools/pages"
 )
 
 // page returns the page.
@@ -36,7 +37,7 @@ func (m *measurement) page() (string, error) {
 
 // write writes the section, with its worst error.
 func (s section) write(b *strings.Builder) {
-	fmt.Fprintf(b, "## %s\n\n%s\n\n", s.title, wrapped(s.about))
+	fmt.Fprintf(b, "## %s\n\n%s\n\n", s.title, pages.Wrap(s.about))
 	if worst, ok := recorded.Worst(s.metrics); ok {
 		fmt.Fprintf(b, "The worst error is %s of %s: %s.\n\n", worst.Name, worst.Model, worst.ErrorText())
 	}
@@ -48,26 +49,6 @@ func (s section) write(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\n")
-}
-
-// wrapped returns a text in lines of at most 120 columns.
-func wrapped(text string) string {
-	var b strings.Builder
-	column := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case column == 0:
-		case column+1+len(word) > 120:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
 }
 
 // stepsPage writes what workloads A and B gave.
