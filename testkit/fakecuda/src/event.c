@@ -62,7 +62,8 @@ API CUresult cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags
 API CUresult cuEventQuery(struct event *e) {
   ENTER_CONTEXT("cuEventQuery");
   pthread_mutex_lock(&fake.lock);
-  CUresult result = e->done < e->recorded ? NOT_READY : SUCCESS;
+  // Work that failed since the check above must not look successful.
+  CUresult result = e->done < e->recorded ? NOT_READY : fake_context_status();
   pthread_mutex_unlock(&fake.lock);
   return result;
 }

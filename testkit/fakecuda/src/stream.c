@@ -145,7 +145,8 @@ API CUresult cuStreamDestroy_v2(struct stream *s) {
 API CUresult cuStreamQuery(struct stream *s) {
   ENTER_CONTEXT("cuStreamQuery");
   pthread_mutex_lock(&fake.lock);
-  CUresult result = s->first || s->busy ? NOT_READY : SUCCESS;
+  // Work that failed since the check above must not look successful.
+  CUresult result = s->first || s->busy ? NOT_READY : fake_context_status();
   if (s->capture) {
     s->invalidated = true;
     result = CAPTURE_UNSUPPORTED;
