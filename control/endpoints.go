@@ -85,11 +85,11 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				return
 			}
 			outcome = messages.Reason_REASON_UNSPECIFIED
-			body, err := Encode(res)
+			body, err := encodeWithin(res, int(r.Limit()))
 			if err == nil {
 				err = r.Respond(body)
 			}
-			if err != nil { // most likely the answer is too long for one message
+			if err != nil {
 				fail(r, refusal(messages.Reason_REASON_INTERNAL, err.Error()))
 			}
 		}),

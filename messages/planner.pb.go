@@ -445,14 +445,15 @@ type PlanReport struct {
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`                            // that made it
 	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	At            *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
-	Causes        []string               `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`          // why it was made: "interval", "kjv-2m: requests wait, and no replica serves"
-	Steps         []*PlanStep            `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`            // in order
-	Models        []*ModelPlan           `protobuf:"bytes,8,rep,name=models,proto3" json:"models,omitempty"`          // by name
-	Replicas      []*PlannedReplica      `protobuf:"bytes,9,rep,name=replicas,proto3" json:"replicas,omitempty"`      // that are to be there, by name
-	Departures    []*PlannedDeparture    `protobuf:"bytes,10,rep,name=departures,proto3" json:"departures,omitempty"` // by name
-	Writes        []*PlanWrite           `protobuf:"bytes,11,rep,name=writes,proto3" json:"writes,omitempty"`         // in order
-	Outcome       string                 `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`       // "nothing to change", "stored", "conflict: …", "not stored: …" or "in progress"
-	Snapshot      []byte                 `protobuf:"bytes,13,opt,name=snapshot,proto3" json:"snapshot,omitempty"`     // JSON of schedule.Snapshot, if GetPlan asks for it
+	Causes        []string               `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`                    // why it was made: "interval", "kjv-2m: requests wait, and no replica serves"
+	Steps         []*PlanStep            `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`                      // in order
+	Models        []*ModelPlan           `protobuf:"bytes,8,rep,name=models,proto3" json:"models,omitempty"`                    // by name
+	Replicas      []*PlannedReplica      `protobuf:"bytes,9,rep,name=replicas,proto3" json:"replicas,omitempty"`                // that are to be there, by name
+	Departures    []*PlannedDeparture    `protobuf:"bytes,10,rep,name=departures,proto3" json:"departures,omitempty"`           // by name
+	Writes        []*PlanWrite           `protobuf:"bytes,11,rep,name=writes,proto3" json:"writes,omitempty"`                   // in order
+	Outcome       string                 `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`                 // "nothing to change", "stored", "conflict: …", "not stored: …" or "in progress"
+	Snapshot      []byte                 `protobuf:"bytes,13,opt,name=snapshot,proto3" json:"snapshot,omitempty"`               // JSON of schedule.Snapshot, if GetPlan asks for it
+	LeftOut       uint32                 `protobuf:"varint,14,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // models that would make the answer too long for NATS, with their replicas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +577,13 @@ func (x *PlanReport) GetSnapshot() []byte {
 		return x.Snapshot
 	}
 	return nil
+}
+
+func (x *PlanReport) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 // PlanStep (report) is a step of the loop: "collect", "check SLOs", "schedule", "store".
@@ -1644,7 +1652,7 @@ const file_messages_planner_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x10\n" +
 	"\x03now\x18\x02 \x01(\bR\x03now\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x1a\n" +
-	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xe0\x03\n" +
+	"\bsnapshot\x18\x04 \x01(\bR\bsnapshot\"\xfb\x03\n" +
 	"\n" +
 	"PlanReport\x12\x1d\n" +
 	"\n" +
@@ -1663,7 +1671,8 @@ const file_messages_planner_proto_rawDesc = "" +
 	"departures\x12,\n" +
 	"\x06writes\x18\v \x03(\v2\x14.troupe.v1.PlanWriteR\x06writes\x12\x18\n" +
 	"\aoutcome\x18\f \x01(\tR\aoutcome\x12\x1a\n" +
-	"\bsnapshot\x18\r \x01(\fR\bsnapshot\"e\n" +
+	"\bsnapshot\x18\r \x01(\fR\bsnapshot\x12\x19\n" +
+	"\bleft_out\x18\x0e \x01(\rR\aleftOut\"e\n" +
 	"\bPlanStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x16\n" +

@@ -11,6 +11,7 @@ import (
 // Request is a request whose reply subject the guard has admitted. It is safe for concurrent use.
 type Request struct {
 	msg      *nats.Msg
+	limit    int64     // of an answer, in bytes
 	endpoint *endpoint // nil for a request to $SRV
 	sender   Sender
 	failed   atomic.Bool
@@ -37,6 +38,9 @@ func (r *Request) Sender() Sender { return r.sender }
 
 // Account returns the account of the client, or "" if it is unknown.
 func (r *Request) Account() string { return r.sender.Account }
+
+// Limit returns the length of the longest message that the server accepts, in bytes.
+func (r *Request) Limit() int64 { return r.limit }
 
 // Respond sends an answer. A request may have several. An answer with micro.ErrorHeader counts as
 // an error of the endpoint.

@@ -118,7 +118,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 		if !s.Guard.Admit(msg.Subject, msg.Reply) {
 			return
 		}
-		r := &Request{msg: msg, endpoint: e, sender: senderOf(msg, s.TrustAccounts)}
+		r := &Request{msg: msg, limit: s.conn.MaxPayload(), endpoint: e, sender: senderOf(msg, s.TrustAccounts)}
 		began := s.Runtime.Now()
 		defer func() {
 			if p := recover(); p != nil {

@@ -18,6 +18,9 @@ func Text(p *messages.PlanReport) string {
 	}
 	fmt.Fprintln(&b)
 	writeModels(&b, p.GetModels())
+	if n := p.GetLeftOut(); n > 0 {
+		fmt.Fprintf(&b, "%d models are left out, since the answer would be too long. troupe plan MODEL shows one.\n", n)
+	}
 	fmt.Fprintln(&b)
 	writeChanges(&b, p)
 	writeUnmet(&b, p.GetModels())

@@ -51,7 +51,7 @@ func report() *messages.PlanReport {
 // TestTexts checks how plans, explanations and the history look. With -update, it rewrites testdata.
 func TestTexts(t *testing.T) {
 	now := report()
-	now.Number, now.Outcome = 0, "not stored: it was only asked for"
+	now.Number, now.Outcome, now.LeftOut = 0, "not stored: it was only asked for", 8000
 	numbers := &messages.PlanReport{Number: 13, Node: "a", Term: 3, At: timestamppb.New(at), Outcome: "stored",
 		Causes: []string{"interval"}, Writes: []*messages.PlanWrite{
 			{Model: "chat", From: 2, To: 1}, {Model: "sums", From: 1, To: 1}}}
