@@ -7,6 +7,7 @@ import (
 
 	"troupe/actors/model/replica"
 	"troupe/actors/model/replica/copier"
+	"troupe/actors/model/replica/migration/transfer"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/stepper"
 	core "troupe/core/replica"
@@ -59,8 +60,11 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 		Tiers:       r.Tiers.forReplicas(b),
 		Copier:      func(of replica.CopierSpec) *actor.Props { return r.copier(b, spec.GetGpu(), of) },
 		Pins:        func() (uint64, []*messages.PinnedPrefix) { return r.Pins(spec.GetModel()) },
-		Adapters:    func(handle string) *actor.Props { return r.adapters(b, spec, handle) },
-		Watch:       r.Watch, Publish: r.Publish,
+		Transfers: func(cfg transfer.Config) *actor.Props {
+			return b.Instrument("transfers", transfer.Props(cfg))
+		},
+		Adapters: func(handle string) *actor.Props { return r.adapters(b, spec, handle) },
+		Watch:    r.Watch, Publish: r.Publish,
 	})
 }
 

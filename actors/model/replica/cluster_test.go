@@ -17,6 +17,7 @@ import (
 
 	"troupe/actors/adapter"
 	"troupe/actors/model/replica"
+	transfers "troupe/actors/model/replica/migration/transfer"
 	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
 	"troupe/core/lora"
@@ -264,7 +265,8 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watchedBlocks{b, n}, err
 		},
-		Copier: func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder, mw) },
+		Transfers: transfers.Props,
+		Copier:    func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder, mw) },
 		Engine: func(handle string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return stepper.Props(stepper.Config{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(handle)

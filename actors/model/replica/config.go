@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/model/replica/migration/transfer"
 	"troupe/actors/model/replica/tiering"
 	core "troupe/core/replica"
 	"troupe/engine"
@@ -36,6 +37,9 @@ type Config struct {
 	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
 	// is called only if there are Tiers.
 	Copier func(CopierSpec) *actor.Props
+	// Transfers returns the props of the child that moves the KV blocks of migrating sequences. It is called
+	// only if there is a data plane.
+	Transfers func(transfer.Config) *actor.Props
 	// Adapters returns the props of the child that keeps adapters in the memory of the lease of a
 	// handle. If Adapters is nil, sequences with adapters are refused.
 	Adapters func(handle string) *actor.Props

@@ -17,8 +17,9 @@ func (r *replica) newMigrations(ctx actor.Context) *migration.Migrations {
 	return migration.New(migration.Config{
 		Kind: kind, Can: can,
 		Spec: r.Spec, Incarnation: incarnation, FirstAttempt: r.started, Machine: r.machine, Sequences: r.sequences,
-		Bulk: r.Bulk, OpenBlocks: func() (migration.Blocks, error) { return r.OpenBlocks(r.model.GetHandle()) },
-		Note: func(note any) any { return &migrationNote{incarnation, note} }, Log: r.Log,
+		Bulk: r.Bulk, Transfers: r.Transfers,
+		OpenBlocks: func() (migration.Blocks, error) { return r.OpenBlocks(r.model.GetHandle()) },
+		Note:       func(note any) any { return &migrationNote{incarnation, note} }, Log: r.Log,
 	}, r, ctx.Self())
 }
 

@@ -29,8 +29,9 @@ type Config struct {
 	Incarnation  uint64
 	FirstAttempt uint64 // higher than the number of any attempt of earlier incarnations
 	Machine      *replica.Machine
-	Sequences    wire.Sequences // sequences of the replica
-	Bulk         transfer.Bulk  // nil: sequences are not migrated
+	Sequences    wire.Sequences                     // sequences of the replica
+	Bulk         transfer.Bulk                      // nil: sequences are not migrated
+	Transfers    func(transfer.Config) *actor.Props // returns the props of the actor that moves blocks
 	OpenBlocks   func() (Blocks, error)
 	Kind         backend.Kind
 	Can          backend.Set
@@ -131,7 +132,7 @@ func (m *Migrations) Open(ctx actor.Context) {
 		panic(err)
 	}
 	m.blocks, m.life = open, 1
-	m.transfers, err = ctx.SpawnNamed(transfer.Props(transfer.Config{Bulk: m.Bulk, Blocks: open,
+	m.transfers, err = ctx.SpawnNamed(m.Transfers(transfer.Config{Bulk: m.Bulk, Blocks: open,
 		Ready: func(transfers uint64) any { return m.Note(transfersReady{transfers}) }}), "transfers")
 	if err != nil {
 		panic(err)
@@ -141,8 +142,8 @@ func (m *Migrations) Open(ctx actor.Context) {
 		BlockTokens: int(m.Spec.GetBlockTokens()), BlockBytes: open.BlockBytes()})
 }
 
-// Transfers returns the actor that moves blocks; nil: sequences are not migrated.
-func (m *Migrations) Transfers() *actor.PID { return m.transfers }
+// Child returns the actor that moves blocks; nil: sequences are not migrated.
+func (m *Migrations) Child() *actor.PID { return m.transfers }
 
 // Migrating reports whether a sequence is migrating to another replica.
 func (m *Migrations) Migrating(id string) bool { return m.source.Migrating(id) }
