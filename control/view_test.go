@@ -244,7 +244,7 @@ func TestTreeOfAllNodes(t *testing.T) {
 		t.Errorf("%v", roots)
 	}
 	m, err := conn.Request("troupe.v1.node.b.tree", []byte(`{"whole":true}`), time.Minute)
-	if err != nil || !strings.Contains(m.Header.Get("Nats-Service-Error"), "maximum payload exceeded") {
+	if err != nil || !strings.Contains(m.Header.Get("Nats-Service-Error"), "max_payload") {
 		t.Errorf("%v %v", m, err)
 	}
 }
