@@ -122,18 +122,13 @@ func (m *model) demand(status *deployment.Status) schedule.Demand {
 		}
 	}
 	serving, blocks, free, use := 0, 0, 0, 0.0
-	q := cost.Requests{Prompt: lengthsOf(figures.Prompt), Output: lengthsOf(figures.Output), TTFT: m.SLO.TTFT,
-		TPOT: m.SLO.TPOT}
-	var carry []cost.Replica
 	for _, r := range m.replicas {
 		r.sync(m.sim.key)
-		s := r.machine.Status()
-		q.Computed, q.Cached = q.Computed+s.Totals.TokensIn, q.Cached+s.Totals.TokensCached
 		if !r.serving() {
 			continue
 		}
+		s := r.machine.Status()
 		serving++
-		carry = append(carry, r.carries(s))
 		out.Running += s.Running
 		out.Waiting += s.Waiting
 		blocks, free = blocks+s.Blocks.Blocks, free+s.Blocks.Free
@@ -145,8 +140,25 @@ func (m *model) demand(status *deployment.Status) schedule.Demand {
 	if serving > 0 {
 		out.Utilization = use / float64(serving)
 	}
-	out.Capacities = cost.LeastCapacities(q, carry, m.MaxReplicas)
 	return out
+}
+
+// capacities returns the requests per second that 1, 2 and so on replicas serve within the SLO, or nil if they are
+// unknown.
+func (m *model) capacities() []float64 {
+	figures := m.window.Figures(m.sim.key.at)
+	q := cost.Requests{Prompt: lengthsOf(figures.Prompt), Output: lengthsOf(figures.Output), TTFT: m.SLO.TTFT,
+		TPOT: m.SLO.TPOT}
+	var carry []cost.Replica
+	for _, r := range m.replicas {
+		r.sync(m.sim.key)
+		s := r.machine.Status()
+		q.Computed, q.Cached = q.Computed+s.Totals.TokensIn, q.Cached+s.Totals.TokensCached
+		if r.serving() {
+			carry = append(carry, r.carries(s))
+		}
+	}
+	return cost.LeastCapacities(q, carry, m.MaxReplicas)
 }
 
 // carries returns what the replica has for requests. The costs of its steps are those of the scenario, as if

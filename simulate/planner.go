@@ -76,7 +76,11 @@ func (s *simulation) survey(e planner.Survey) {
 		for _, d := range s.deviceReports() {
 			all = append(all, planner.Device{Device: d})
 		}
-		s.performPlanner(s.planner.Surveyed(e.Round, all, s.planned()))
+		capacities := make(map[string][]float64)
+		for _, d := range s.cfg.Deployments {
+			capacities[d.Name] = s.models[d.Name].capacities()
+		}
+		s.performPlanner(s.planner.Surveyed(e.Round, all, capacities, s.planned()))
 	}
 	if wait == 0 {
 		s.post(surveyed)

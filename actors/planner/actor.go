@@ -81,7 +81,7 @@ type planner struct {
 	next        time.Time                     // of the next tick
 	last        time.Time                     // of the last one
 	viewTook    time.Duration                 // of the last observation, until it was converted
-	kinds       map[string]string             // of devices, by the last survey; it is not changed
+	view        *messages.ClusterView         // of the last observation; it is not changed
 	paths       map[string]string             // folders of models, by the last observation
 	usesAt      time.Time                     // last report of this node
 	uses        map[string]used               // of adapters, by node
@@ -219,7 +219,7 @@ func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Acquire:
 			p.acquire(ctx)
 		case core.Observe:
-			p.view(ctx, e)
+			p.collect(ctx, e)
 		case core.Survey:
 			p.survey(ctx, e)
 		case core.MakePlan:

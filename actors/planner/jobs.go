@@ -43,12 +43,12 @@ type (
 		incarnation, round uint64
 		began              time.Time
 		view               *messages.ClusterView
-		capacities         map[string][]float64 // by deployment; see capacitiesOf
 		err                error
 	}
 	surveyed struct {
 		incarnation, round uint64
 		devices            []core.Device
+		capacities         map[string][]float64 // by deployment; see capacitiesOf
 		err                error
 	}
 	made struct {
@@ -84,22 +84,15 @@ func (p *planner) onAcquired(ctx actor.Context, msg *acquired) {
 	p.perform(ctx, p.machine.Acquired(p.at(ctx)))
 }
 
-// view requests the view of the router.
-func (p *planner) view(ctx actor.Context, e core.Observe) {
+// collect requests the view of the router.
+func (p *planner) collect(ctx actor.Context, e core.Observe) {
 	incarnation, root, router := p.incarnation, ctx.ActorSystem().Root, p.Router
-	kinds, costs, began := p.kinds, p.Costs, supervise.Now(ctx)
+	began := supervise.Now(ctx)
 	supervise.Job(ctx, p.lifetime,
-		func(context.Context) (*viewed, error) {
-			v, err := ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
-			return &viewed{view: v, capacities: capacitiesOf(v, kinds, costs)}, err
+		func(context.Context) (*messages.ClusterView, error) {
+			return ask[*messages.ClusterView](root, router, &messages.GetClusterView{}, viewTimeout)
 		},
-		func(v *viewed, err error) any {
-			if v == nil {
-				v = &viewed{}
-			}
-			v.incarnation, v.round, v.began, v.err = incarnation, e.Round, began, err
-			return v
-		})
+		func(v *messages.ClusterView, err error) any { return &viewed{incarnation, e.Round, began, v, err} })
 }
 
 func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
@@ -117,9 +110,7 @@ func (p *planner) onViewed(ctx actor.Context, msg *viewed) {
 		}
 		o = observationOf(stored, msg.view, p.Members(), supervise.Now(ctx))
 		p.addAdapters(o, msg.view, supervise.Now(ctx))
-		for i := range o.Deployments {
-			o.Deployments[i].Model.Demand.Capacities = msg.capacities[o.Deployments[i].Model.Name]
-		}
+		p.view = msg.view
 	}
 	p.viewTook = supervise.Now(ctx).Sub(msg.began)
 	p.perform(ctx, p.machine.Viewed(msg.round, o, p.at(ctx)))

@@ -13,12 +13,12 @@ import (
 	"troupe/messages"
 )
 
-// survey asks all devices and host caches at once.
+// survey asks all devices and host caches at once, and computes what replicas on these devices serve.
 func (p *planner) survey(ctx actor.Context, e core.Survey) {
-	incarnation, root := p.incarnation, ctx.ActorSystem().Root
+	incarnation, root, view, costs := p.incarnation, ctx.ActorSystem().Root, p.view, p.Costs
 	members, revs := p.Members().GetMembers(), revisionsOf(p.Stored())
 	supervise.Job(ctx, p.lifetime,
-		func(context.Context) (all []core.Device, err error) {
+		func(context.Context) (*surveyed, error) {
 			type asked struct {
 				node   core.Node
 				gpus   []*supervise.Answer
@@ -38,6 +38,7 @@ func (p *planner) survey(ctx actor.Context, e core.Survey) {
 				a.images = supervise.Request(root, p.HostCache(members[i]), &messages.GetHostCache{}, surveyTimeout)
 				nodes = append(nodes, a)
 			}
+			var all []core.Device
 			for _, a := range nodes {
 				got, _ := a.images.Result()
 				images, _ := got.(*messages.HostCacheStatus)
@@ -49,9 +50,15 @@ func (p *planner) survey(ctx actor.Context, e core.Survey) {
 				}
 				all = append(all, devicesOn(a.node, gpus, images, revs)...)
 			}
-			return all, nil
+			return &surveyed{devices: all, capacities: capacitiesOf(view, kindsOf(all), costs)}, nil
 		},
-		func(all []core.Device, err error) any { return &surveyed{incarnation, e.Round, all, err} })
+		func(s *surveyed, err error) any {
+			if s == nil {
+				s = &surveyed{}
+			}
+			s.incarnation, s.round, s.err = incarnation, e.Round, err
+			return s
+		})
 }
 
 func (p *planner) onSurveyed(ctx actor.Context, msg *surveyed) {
@@ -61,8 +68,7 @@ func (p *planner) onSurveyed(ctx actor.Context, msg *surveyed) {
 	if msg.err != nil {
 		panic(msg.err)
 	}
-	p.kinds = kindsOf(msg.devices)
-	p.perform(ctx, p.machine.Surveyed(msg.round, msg.devices, p.at(ctx)))
+	p.perform(ctx, p.machine.Surveyed(msg.round, msg.devices, msg.capacities, p.at(ctx)))
 }
 
 // revisions are the revisions of the files that deployments serve.

@@ -27,7 +27,7 @@ func BenchmarkRound(b *testing.B) {
 			if effects := m.Viewed(round, &seen, at); len(effects) == 0 {
 				return 0
 			}
-			effects := m.Surveyed(round, devices, at)
+			effects := m.Surveyed(round, devices, nil, at)
 			s := effects[len(effects)-1].(MakePlan).Snapshot
 			effects = m.Planned(round, &Result{Plan: plan(s)}, at)
 			for m.State() == Storing {

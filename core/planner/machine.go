@@ -103,18 +103,19 @@ type round struct {
 // event is one event. Only the fields of its kind are set.
 type event struct {
 	At
-	kind     Event
-	round    uint64
-	ask      Ask
-	failed   bool // there is no answer
-	seen     *Observation
-	behind   bool
-	outdated bool
-	causes   []string
-	devices  []Device
-	outcome  Outcome
-	revision uint64
-	failure  string
+	kind       Event
+	round      uint64
+	ask        Ask
+	failed     bool // there is no answer
+	seen       *Observation
+	behind     bool
+	outdated   bool
+	causes     []string
+	devices    []Device
+	capacities map[string][]float64
+	outcome    Outcome
+	revision   uint64
+	failure    string
 }
 
 // New returns the machine of a planner.
@@ -170,9 +171,10 @@ func (m *Machine) Viewed(round uint64, o *Observation, at At) []Effect {
 	return m.handle(e)
 }
 
-// Surveyed answers Survey with the devices of all nodes. Those that did not answer are silent.
-func (m *Machine) Surveyed(round uint64, devices []Device, at At) []Effect {
-	return m.handle(event{At: at, kind: Surveyed, round: round, devices: devices})
+// Surveyed answers Survey with the devices of all nodes, and with the capacities of the deployments where they are
+// known; see schedule.Demand. Devices that did not answer are silent.
+func (m *Machine) Surveyed(round uint64, devices []Device, capacities map[string][]float64, at At) []Effect {
+	return m.handle(event{At: at, kind: Surveyed, round: round, devices: devices, capacities: capacities})
 }
 
 // Planned answers MakePlan. r is nil if it failed.
@@ -247,6 +249,10 @@ func (m *Machine) plan(e event) {
 		}
 	}
 	m.end("collect devices", e.Time, fmt.Sprintf("%s, %d silent", units.Count(len(e.devices), "device"), silent))
+	for i := range m.round.seen.Deployments {
+		of := &m.round.seen.Deployments[i].Model
+		of.Demand.Capacities = e.capacities[of.Name]
+	}
 	s := m.snapshot(&m.round.seen, e.devices, e.Time)
 	m.round.record.Snapshot = s
 	m.round.models = make(map[string]schedule.Model, len(s.Models))

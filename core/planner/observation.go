@@ -28,7 +28,7 @@ type Node struct {
 type Deployment struct {
 	// Model has the limits, memory and demand. Its HeldBy, if set, holds the deployment at Model.Replicas, until
 	// HeldTill, if that is set.
-	// Demand.Last is set by the Machine.
+	// Demand.Last and Demand.Capacities are set by the Machine.
 	Model    schedule.Model
 	Revision uint64       // of the stored value; 0: it was deleted
 	Replicas int          // stored number, without those that an operator took away

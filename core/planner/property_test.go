@@ -157,7 +157,7 @@ func (w *world) stray(call Effect) func() {
 		case Observe:
 			check(func() []Effect { return w.m.Viewed(e.Round, o, w.at()) })
 		case Survey:
-			check(func() []Effect { return w.m.Surveyed(e.Round, nil, w.at()) })
+			check(func() []Effect { return w.m.Surveyed(e.Round, nil, nil, w.at()) })
 		case MakePlan:
 			check(func() []Effect { return w.m.Planned(e.Round, &Result{}, w.at()) })
 		case Store:

@@ -268,7 +268,7 @@ func (p *player) answer(how string) {
 			all = append(all, Device{Device: schedule.Device{Name: n.Name + "/gpu-0", Node: n.Name, Memory: 40 * gib,
 				Draining: n.Draining, Failed: slices.Contains(p.failed, n.Name), Utilization: -1}, Files: p.files})
 		}
-		p.perform(p.m.Surveyed(e.Round, all, p.at()))
+		p.perform(p.m.Surveyed(e.Round, all, nil, p.at()))
 	case MakePlan:
 		r := &Result{Plan: schedule.Make(e.Snapshot), Verdicts: make(map[string][]schedule.Verdict)}
 		for _, name := range e.Explain {

@@ -212,7 +212,7 @@ func (w *world) answer() {
 		}
 		w.do(func() []Effect { return w.m.Viewed(e.Round, o, w.at()) })
 	case Survey:
-		w.do(func() []Effect { return w.m.Surveyed(e.Round, w.devices(e.Nodes), w.at()) })
+		w.do(func() []Effect { return w.m.Surveyed(e.Round, w.devices(e.Nodes), nil, w.at()) })
 	case MakePlan:
 		r := &Result{Plan: schedule.Make(e.Snapshot), Verdicts: make(map[string][]schedule.Verdict)}
 		for _, name := range e.Explain {
