@@ -38,3 +38,13 @@ func TestMigrationOfLongSequences(t *testing.T) {
 		},
 	}, 14, 23, 25, 26)
 }
+
+// TestMigrationOfCrashingTransfers moves long sequences while the actors that move their blocks crash.
+func TestMigrationOfCrashingTransfers(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 40, Busy: true, Actors: []string{"transfers"},
+		Kinds: []dst.FaultKind{
+			dst.Migrate, dst.Migrate, dst.CrashActor,
+		},
+	}, 1, 2, 3, 4)
+}

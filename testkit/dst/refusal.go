@@ -64,7 +64,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return client && h.pause >= bodyStall
 	case says("shutting down"):
 		return server && status == http.StatusServiceUnavailable && h.node.serving.isStopping()
-	case says("quarantine"), says("device lost"):
+	case (says("quarantine") || says("device lost")) && !says("short of memory"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
 	case says("no GPU for a replica") && !says("short of memory"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceNodes()
