@@ -51,7 +51,7 @@ type Fault struct {
 	For   time.Duration // duration of the fault
 	Count int           // Scale, SlowStore, RollBack, HoldActor
 
-	Message string // HoldActor: name of its type
+	Message string // HoldActor: name of its type, with its package if that is not messages: "*transfer.CloseSink"
 
 	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
 	State   FileState // BreakFiles

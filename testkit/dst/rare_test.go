@@ -144,17 +144,18 @@ func TestDeleteWhileLoading(t *testing.T) {
 	reaches(t, o, "adapter: loading loaded (being deleted)")
 }
 
-// TestSuspendedWhileClosing suspends the target of a migration that is late to resume a sequence: it no longer
-// serves once the transfer is closed.
+// TestSuspendedWhileClosing suspends the target of a migration whose transfer is slow to close: it no longer serves
+// once the transfer is closed.
 func TestSuspendedWhileClosing(t *testing.T) {
-	o := manySequences(11 * time.Second)
+	o := manySequences(14 * time.Second)
+	o.Faults = append(o.Faults, dst.Fault{Kind: dst.HoldActor, Node: "n0", Actor: "node/replicas/m-",
+		Message: "*transfer.CloseSink", For: time.Second, Count: 100})
 	for i := range 3 {
 		at := time.Duration(4+3*i) * time.Second
 		o.Faults = append(o.Faults,
-			dst.Fault{At: at, Kind: dst.HoldActor, Node: "n0", Actor: "node/replicas/m-", Message: "ResumeSequence",
-				For: time.Second},
 			dst.Fault{At: at, Kind: dst.Migrate, Node: "n2", Model: "m"}, // to n0
-			dst.Fault{At: at + 500*time.Millisecond, Kind: dst.Standby, Node: "n0", Model: "m", For: time.Second})
+			dst.Fault{At: at + 700*time.Millisecond, Kind: dst.Standby, Node: "n0", Model: "m",
+				For: 1500 * time.Millisecond})
 	}
 	reaches(t, o, "migrate target: closing closed (not serving)")
 }
