@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,7 +36,11 @@ func main() {
 	flag.IntVar(&s.seeds, "seeds", 5, "seeds of each simulation")
 	flag.IntVar(&s.hours, "hours", 6, "hours in which a day passes, so that it can be simulated in less time")
 	flag.IntVar(&s.workers, "workers", 2, "jobs that run at once")
-	flag.StringVar(&s.only, "only", "", "part of the names of the simulations to run; empty: all")
+	flag.Func("only", "regular `expression` for the names of the simulations to run and the bounds to compute",
+		func(text string) (err error) {
+			s.only, err = regexp.Compile(text)
+			return err
+		})
 	flag.BoolVar(&s.renew, "renew", false, "run simulations again whose result is of another version")
 	flag.Parse()
 	if err := s.run(strings.Split(*parts, ",")); err != nil {
@@ -46,12 +51,13 @@ func main() {
 
 // study computes results and writes the page.
 type study struct {
-	scenarios, solver, file, page, only string
-	seeds, hours, workers               int
-	renew                               bool
-	results                             results
-	jobs                                []job
-	versions                            map[string]string // by scenario
+	scenarios, solver, file, page string
+	seeds, hours, workers         int
+	only                          *regexp.Regexp // nil: all simulations and bounds
+	renew                         bool
+	results                       results
+	jobs                          []job
+	versions                      map[string]string // by scenario
 }
 
 func (s *study) run(parts []string) error {
@@ -75,6 +81,9 @@ func (s *study) run(parts []string) error {
 	return s.write()
 }
 
+// skips reports whether a simulation or a bound is not to be computed now.
+func (s *study) skips(key string) bool { return s.only != nil && !s.only.MatchString(key) }
+
 // read reads a scenario. Its models have facts, and no folders.
 func (s *study) read(name string, set ...simulate.Setting) (*scenario.Scenario, error) {
 	return scenario.Read(s.scenarios+"/"+name+".yaml",
@@ -93,7 +102,7 @@ func (s *study) simulate(row, name string, seed int, set ...simulate.Setting) {
 func (s *study) simulateSome(row, name string, seed, deployments int, set ...simulate.Setting) {
 	key := fmt.Sprintf("%s/%d", row, seed)
 	if r, known := s.results.Runs[key]; known && !(s.renew && r.Version != s.versions[name]) ||
-		!strings.Contains(key, s.only) {
+		s.skips(key) {
 		return
 	}
 	s.jobs = append(s.jobs, job{key, func() error {

@@ -97,7 +97,7 @@ func (s *study) modes() error {
 // bound plans the least device-hours of a day, and the largest multiple of its demand.
 func (s *study) bound(d day, seed int, m mode) error {
 	key := boundKey(d, seed, m)
-	if _, known := s.results.Bounds[key]; known {
+	if _, known := s.results.Bounds[key]; known || s.skips(key) {
 		return nil
 	}
 	solver, err := bound.NewSolver(s.solver)

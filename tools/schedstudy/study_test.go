@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"sync/atomic"
 	"testing"
 )
@@ -42,8 +43,8 @@ func TestKnownResultsStay(t *testing.T) {
 		renew bool
 		only  string
 		want  int
-	}{{false, "", 1}, {true, "", 2}, {true, "x/1", 1}} {
-		s.jobs, s.renew, s.only = nil, c.renew, c.only
+	}{{false, "", 1}, {true, "", 2}, {true, "x/1", 1}, {true, "/[13]$", 2}} {
+		s.jobs, s.renew, s.only = nil, c.renew, regexp.MustCompile(c.only)
 		for seed := 1; seed <= 3; seed++ {
 			s.simulate("x", dayScenario, seed)
 		}
