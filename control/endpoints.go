@@ -116,17 +116,15 @@ func Decode(data []byte, into proto.Message) error {
 		data = migrateClass(data)
 	}
 	err := protojson.Unmarshal(data, into)
-	if err != nil && (strings.Contains(err.Error(), invalidEnum) || strings.Contains(err.Error(), invalidDuration)) {
+	if err != nil && hasOtherForm(err) {
 		err = protojson.Unmarshal(longForms(data, into), into)
 	}
 	if err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
 		if strings.Contains(detail, "unknown field") {
 			detail += "; " + acceptedFields(into)
-		} else if _, field, ok := strings.Cut(detail, invalidEnum); ok {
-			detail += acceptedNames(field, into)
-		} else if strings.Contains(detail, invalidDuration) {
-			detail += `; send a time such as "200ms" or "1m30s"`
+		} else {
+			detail += remedy(detail, into)
 		}
 		return fmt.Errorf("request: %s", detail)
 	}

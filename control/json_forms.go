@@ -21,10 +21,39 @@ const invalidEnum = "invalid value for enum field "
 // invalidDuration is in the error of protojson for a duration in another form than "0.2s".
 const invalidDuration = "invalid google.protobuf.Duration value"
 
+// invalidNumber is in the error of protojson for a number of seconds in another form than 20 or "20".
+const invalidNumber = "invalid value for uint32 field "
+
+// secondFields are the fields that are a whole number of seconds, by their JSON names.
+var secondFields = map[string]string{"idleAfter": "idle_after", "wakeWait": "wake_wait"}
+
+// hasOtherForm reports whether an error of protojson is for a value that longForms may replace.
+func hasOtherForm(err error) bool {
+	return slices.ContainsFunc([]string{invalidEnum, invalidDuration, invalidNumber},
+		func(form string) bool { return strings.Contains(err.Error(), form) })
+}
+
+// remedy returns what to send instead of a value, after an error of protojson, or nothing.
+func remedy(detail string, into proto.Message) string {
+	if _, field, ok := strings.Cut(detail, invalidEnum); ok {
+		return acceptedNames(field, into)
+	}
+	if strings.Contains(detail, invalidDuration) {
+		return `; send a time such as "200ms" or "1m30s"`
+	}
+	if _, field, ok := strings.Cut(detail, invalidNumber); ok {
+		field, _, _ = strings.Cut(field, ":")
+		if name := secondFields[field]; name != "" {
+			return "; send whole seconds as " + name + `, such as 90 or "1m30s"`
+		}
+	}
+	return ""
+}
+
 // longForms returns the JSON form of a message in which the short names of enum values, such as "batch",
-// are replaced by the long ones, such as "PRIORITY_CLASS_BATCH", and durations such as "200ms" by those
-// that protojson reads, such as "0.2s". It returns data itself if there are none, or if data is not a JSON
-// object.
+// are replaced by the long ones, such as "PRIORITY_CLASS_BATCH", durations such as "200ms" by those
+// that protojson reads, such as "0.2s", and those of secondFields by their seconds. It returns data itself if
+// there are none, or if data is not a JSON object.
 func longForms(data []byte, into proto.Message) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -80,6 +109,14 @@ func replaceIn(f protoreflect.FieldDescriptor, value any, set func(any)) bool {
 				set(strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s")
 			}
 			return err == nil
+		}
+		if secondFields[f.JSONName()] != "" {
+			d, err := time.ParseDuration(value)
+			whole := err == nil && d%time.Second == 0 && d >= 0
+			if whole {
+				set(json.Number(strconv.FormatInt(int64(d/time.Second), 10)))
+			}
+			return whole
 		}
 		if f.Enum() == nil {
 			return false

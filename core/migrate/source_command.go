@@ -89,23 +89,36 @@ func (m *Source) check(c Command) *Refusal {
 // Waiting returns the sequences that wait to migrate, in the order of Start. It is nil if no
 // command is in progress.
 func (m *Source) Waiting() (ids []string) {
+	if !m.waits() {
+		return nil
+	}
+	known := make(map[string]bool)
 	for _, c := range m.commands {
 		for _, id := range c.waiting {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
+			if !known[id] {
+				known[id], ids = true, append(ids, id)
 			}
 		}
 	}
 	return ids
 }
 
+// waits reports whether a sequence waits to migrate.
+func (m *Source) waits() bool {
+	return slices.ContainsFunc(m.commands, func(c *command) bool { return len(c.waiting) > 0 })
+}
+
 // Start starts as many migrations as the limit allows and answers the commands that have ended. all
 // has the state of the sequences of Waiting.
 func (m *Source) Start(all []Sequence, now time.Time) []Effect {
+	at := make(map[string]int, len(all))
+	for i, s := range all {
+		at[s.ID] = i
+	}
 	for _, c := range m.commands {
 		c.waiting = slices.DeleteFunc(c.waiting, func(id string) bool {
-			i := slices.IndexFunc(all, func(s Sequence) bool { return s.ID == id })
-			if i < 0 {
+			i, known := at[id]
+			if !known {
 				return false
 			}
 			o := &outgoing{Key: Key{ID: id}, command: c, report: Report{ID: id}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,6 +117,26 @@ func next(t *testing.T, w jetstream.KeyWatcher) string {
 	case <-time.After(20 * time.Second):
 		t.Fatal("no update")
 		return ""
+	}
+}
+
+// follow checks that a watch has some changes in their order. The earlier ones of a key may be missing, since a
+// client that was too slow for its heartbeats starts the watch again, with the last value of each key.
+func follow(t *testing.T, w jetstream.KeyWatcher, changes ...string) {
+	t.Helper()
+	key := func(change string) string { return strings.Fields(change)[0] }
+	for len(changes) > 0 {
+		got := next(t, w)
+		at := slices.Index(changes, got)
+		if at < 0 {
+			t.Fatalf("change: %s, want %s", got, changes[0])
+		}
+		for i, missing := range changes[:at] {
+			if !slices.ContainsFunc(changes[i+1:], func(c string) bool { return key(c) == key(missing) }) {
+				t.Errorf("change: %s, want %s", got, missing)
+			}
+		}
+		changes = changes[at+1:]
 	}
 }
 
