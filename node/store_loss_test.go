@@ -37,13 +37,17 @@ func readiness(t *testing.T, n *node.Node) (int, string) {
 // release is called.
 func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
 	t.Helper()
-	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
+	remove := func() {
 		if err := js.DeleteStream(t.Context(), stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatal(err)
 		}
+	}
+	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
+		remove()
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "occupied", Subjects: []string{subjects}})
 		return err == nil
 	})
+	remove() // the server may have accepted both streams, if a node created it again at the same time
 	return func() {
 		if err := js.DeleteStream(t.Context(), "occupied"); err != nil {
 			t.Fatal(err)
