@@ -64,8 +64,12 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return client && h.pause >= bodyStall
 	case says("shutting down"):
 		return server && status == http.StatusServiceUnavailable && h.node.serving.isStopping()
-	case (says("quarantine") || says("device lost")) && !says("short of memory"):
-		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
+	case says("quarantine"), says("device lost"):
+		scarce := h.cluster.scarceDevices()
+		if says("short of memory") { // the other devices work, and have no room
+			scarce = slices.ContainsFunc(h.cluster.result.Faults, losesDevice)
+		}
+		return server && (begun || status == http.StatusServiceUnavailable) && scarce
 	case says("no GPU for a replica") && !says("short of memory"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceNodes()
 	case says("differ"), says("were replaced"):

@@ -132,8 +132,8 @@ var cases = []struct {
 		}
 		check(t, "delete", kv.Delete(t.Context(), "p.d", 0), nil)
 		later := []string{`p.a 106 "p.a"`, `p.c 108 "p.c"`, `p.d 109 "p.d"`, `p.d 110 KeyValueDeleteOp""`}
-		follow(t, some, later...)
-		follow(t, empty, `p.c 100 "v"`, `p.a 101 "v"`, `q 102 "v"`, `p.b 103 "v"`, `p.c 104 "v"`,
+		s.follow(t, some, later...)
+		s.follow(t, empty, `p.c 100 "v"`, `p.a 101 "v"`, `q 102 "v"`, `p.b 103 "v"`, `p.c 104 "v"`,
 			`p.a 105 KeyValueDeleteOp""`, later[0], `q 107 "q"`, later[1], later[2], later[3])
 		check(t, "stop", errors.Join(some.Stop(), empty.Stop()), nil)
 		until(t, "the channel is closed", func() bool {

@@ -128,7 +128,7 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
 	case r.tiering.CopierPID() != nil && msg.GetWho().Equal(r.tiering.CopierPID()):
 		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
-	case r.migrations.Child() != nil && msg.GetWho().Equal(r.migrations.Child()):
+	case r.migrations.TransfersPID() != nil && msg.GetWho().Equal(r.migrations.TransfersPID()):
 		panic("replica: the transfers of " + r.Spec.GetName() + " have stopped: too many crashes")
 	default:
 		r.migrations.OnPeerLost(ctx, msg.GetWho())

@@ -142,8 +142,8 @@ func (m *Migrations) Open(ctx actor.Context) {
 		BlockTokens: int(m.Spec.GetBlockTokens()), BlockBytes: open.BlockBytes()})
 }
 
-// Child returns the actor that moves blocks; nil: sequences are not migrated.
-func (m *Migrations) Child() *actor.PID { return m.transfers }
+// TransfersPID returns the actor that moves blocks; nil: sequences are not migrated.
+func (m *Migrations) TransfersPID() *actor.PID { return m.transfers }
 
 // Migrating reports whether a sequence is migrating to another replica.
 func (m *Migrations) Migrating(id string) bool { return m.source.Migrating(id) }
