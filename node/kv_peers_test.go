@@ -123,7 +123,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 					all = append(all, m)
 				}
 			}
-			return append(all, testkit.Wire)
+			return append(all, wired(kind)...)
 		}
 	})
 	spec := kjvSpec(2)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,23 +34,33 @@ func readiness(t *testing.T, n *node.Node) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// occupy deletes a stream and takes its subjects, so that the nodes cannot create it again until
-// release is called.
-func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
+// occupy deletes the stream of a bucket and takes its subjects, so that the nodes cannot create it
+// again until release is called. It returns once all nodes report the loss.
+func occupy(t *testing.T, js jetstream.JetStream, bucket string, nodes ...*node.Node) (release func()) {
 	t.Helper()
+	occupied := jetstream.StreamConfig{Name: "occupied", Subjects: []string{"$KV." + bucket + ".>"}}
 	remove := func() {
-		if err := js.DeleteStream(t.Context(), stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		err := js.DeleteStream(t.Context(), "KV_"+bucket)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
+	waitFor(t, "the subjects of "+bucket+" to be taken", func() bool {
 		remove()
-		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "occupied", Subjects: []string{subjects}})
+		_, err := js.CreateStream(t.Context(), occupied)
 		return err == nil
 	})
-	remove() // the server may have accepted both streams, if a node created it again at the same time
+	// The server may accept both streams if a node creates its own at the same time, so the bucket
+	// is removed until it stays away.
+	waitFor(t, "/ready to report the loss of "+bucket, func() bool {
+		remove()
+		return !slices.ContainsFunc(nodes, func(n *node.Node) bool {
+			status, body := readiness(t, n)
+			return status != http.StatusServiceUnavailable || !strings.Contains(body, `"causes":["store"`)
+		})
+	})
 	return func() {
-		if err := js.DeleteStream(t.Context(), "occupied"); err != nil {
+		if err := js.DeleteStream(t.Context(), occupied.Name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,13 +113,7 @@ func TestStoreDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := occupy(t, js, "KV_troupe", "$KV.troupe.>")
-	for _, n := range nodes {
-		waitFor(t, "/ready to report the loss of the store", func() bool {
-			status, body := readiness(t, n)
-			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
-		})
-	}
+	release := occupy(t, js, "troupe", nodes...)
 	got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2})
 	if len(got.Choices) != 1 {
 		t.Errorf("deployments are not served in the meantime: %v", got)
@@ -193,11 +198,7 @@ func TestMembersDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := occupy(t, js, "KV_troupe-members", "$KV.troupe-members.>")
-	waitFor(t, "/ready to report the loss of the members", func() bool {
-		status, body := readiness(t, nodes[0])
-		return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
-	})
+	release := occupy(t, js, "troupe-members", nodes[0])
 	release()
 	for _, n := range nodes {
 		waitFor(t, "the node to be ready again",
