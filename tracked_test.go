@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +24,27 @@ func TestNoRapidFailuresAreTracked(t *testing.T) {
 	for _, file := range []string{"testdata/rapid/TestA/TestA-1.fail", "core/kv/testdata/rapid/TestA/TestA-1.fail"} {
 		if out, err := exec.Command("git", "check-ignore", "--no-index", file).CombinedOutput(); err != nil {
 			t.Errorf("%s is not ignored: %v %s", file, err, out)
+		}
+	}
+}
+
+// TestNoProgramsAreTracked checks that no compiled programs are committed, such as test binaries.
+func TestNoProgramsAreTracked(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Skip("not a git checkout: ", err)
+	}
+	formats := map[string]string{"\x7fELF": "ELF", "\xcf\xfa\xed\xfe": "Mach-O", "MZ\x90\x00": "Windows"}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		file, err := os.Open(name)
+		if err != nil {
+			continue // deleted, and not committed yet
+		}
+		head := make([]byte, 4)
+		_, err = io.ReadFull(file, head)
+		file.Close()
+		if format := formats[string(head)]; err == nil && format != "" {
+			t.Errorf("%s is a program (%s); remove it with git rm", name, format)
 		}
 	}
 }
