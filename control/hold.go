@@ -77,7 +77,7 @@ func holdScaled(spec *messages.DeploymentSpec, hold *messages.Hold) error {
 	switch {
 	case spec.GetReplicas() == 0 && hold.GetUntil() != nil:
 		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(
-			"hold: model %s is to have no replicas, which needs no hold; models.park keeps requests from waking it",
+			"hold: model %s is to have no replicas, and only replicas can be held; send the command without hold",
 			spec.GetName()))
 	case spec.GetReplicas() > 0 && (hold.GetUntil() != nil || spec.GetMinReplicas() != spec.GetMaxReplicas()):
 		spec.HeldBy = hold
@@ -86,12 +86,17 @@ func holdScaled(spec *messages.DeploymentSpec, hold *messages.Hold) error {
 }
 
 // holdLevel holds a deployment whose level an operator has set. At the level active as a whole, the planner
-// decides on it again, unless it is to be held for a time.
-func holdLevel(spec *messages.DeploymentSpec, hold *messages.Hold) *messages.DeploymentSpec {
-	if spec.HeldBy = nil; spec.Held() || hold.GetUntil() != nil {
-		spec.SetHold(hold)
+// decides on it again, unless it is to be held for a time. A command for a replica that leaves no level, and that
+// did not end one, has changed nothing: an earlier hold stays.
+func holdLevel(stored, next *messages.DeploymentSpec, replica string, hold *messages.Hold) *messages.DeploymentSpec {
+	earlier := next.GetHeldBy()
+	switch next.HeldBy = nil; {
+	case next.Held() || hold.GetUntil() != nil:
+		next.SetHold(hold)
+	case replica != "" && len(stored.GetReplicaLevels()) == 0:
+		next.HeldBy = earlier
 	}
-	return spec
+	return next
 }
 
 // holdMigrated holds the deployment of a replica whose sequences were migrated.

@@ -132,7 +132,14 @@ func TestLevelsHold(t *testing.T) {
 			t.Errorf("released: %v, %v", b.spec, err)
 		}
 	}
-	_, err := c.activateModel(ctx, &messages.ActivateModelRequest{Name: "m", Hold: durationpb.New(time.Hour)})
+	if _, err := c.scaleModel(ctx, &messages.ScaleModelRequest{Name: "m", Replicas: new(uint32(2))}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.activateModel(ctx, &messages.ActivateModelRequest{Name: "m", Replica: "m-0"})
+	if err != nil || b.spec.HeldByText() != "models.scale by ops" {
+		t.Errorf("an active replica was activated: %q, %v", b.spec.HeldByText(), err)
+	}
+	_, err = c.activateModel(ctx, &messages.ActivateModelRequest{Name: "m", Hold: durationpb.New(time.Hour)})
 	if err != nil || b.spec.GetHeldBy().GetWhat() != "models.activate" {
 		t.Errorf("%v, %v", b.spec, err)
 	}

@@ -87,7 +87,7 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, command string
 				return nil, err
 			}
 		}
-		return holdLevel(withLevel(stored, replica, level), hold), nil
+		return holdLevel(stored, withLevel(stored, replica, level), replica, hold), nil
 	})
 }
 

@@ -37,27 +37,27 @@ type Adapter struct {
 // Deployment has the fields of messages.DeploymentSpec that an operator sets, with the limits of
 // control.Normalize. A nil field has its default.
 type Deployment struct {
-	Name         string  `yaml:"name" validate:"required,deployment"`
-	Path         string  `yaml:"path" validate:"required,model"`
-	Replicas     *uint32 `yaml:"replicas" validate:"omitempty,max=1000"`
-	MinReplicas  *uint32 `yaml:"min_replicas" validate:"omitempty,max=1000"`
-	MaxReplicas  *uint32 `yaml:"max_replicas" validate:"omitempty,max=1000"`
-	IdleAfter    *uint32 `yaml:"idle_after" validate:"omitempty,max=2592000"`
-	WakeWait     *uint32 `yaml:"wake_wait" validate:"omitempty,max=86400"`
-	Priority     string  `yaml:"priority" validate:"omitempty,oneof=critical high standard batch interactive"`
-	MaxSequences *uint32 `yaml:"max_sequences" validate:"omitempty,max=4096"`
-	MaxWaiting   *uint32 `yaml:"max_waiting" validate:"omitempty,max=1048576"`
-	StepTokens   *uint32 `yaml:"step_tokens" validate:"omitempty,max=131072"`
-	BlockTokens  *uint32 `yaml:"block_tokens" validate:"omitempty,max=1024"`
-	KVBlocks     *uint32 `yaml:"kv_blocks" validate:"omitempty,max=1073741824"`
-	AdapterPages *uint32 `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
-	MaxAdapters  *uint32 `yaml:"max_adapters" validate:"omitempty,max=4096"`
-	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
-	Class        string  `yaml:"default_class" validate:"omitempty,oneof=batch standard interactive"`
-	Parallel     *uint32 `yaml:"tensor_parallel"`
-	Pinned       *bool   `yaml:"pinned"`
-	SLO          *SLO    `yaml:"slo"`
-	Engine       *Engine `yaml:"engine"`
+	Name         string   `yaml:"name" validate:"required,deployment"`
+	Path         string   `yaml:"path" validate:"required,model"`
+	Replicas     *uint32  `yaml:"replicas" validate:"omitempty,max=1000"`
+	MinReplicas  *uint32  `yaml:"min_replicas" validate:"omitempty,max=1000"`
+	MaxReplicas  *uint32  `yaml:"max_replicas" validate:"omitempty,max=1000"`
+	IdleAfter    *seconds `yaml:"idle_after" validate:"omitempty,max=2592000"`
+	WakeWait     *seconds `yaml:"wake_wait" validate:"omitempty,max=86400"`
+	Priority     string   `yaml:"priority" validate:"omitempty,oneof=critical high standard batch interactive"`
+	MaxSequences *uint32  `yaml:"max_sequences" validate:"omitempty,max=4096"`
+	MaxWaiting   *uint32  `yaml:"max_waiting" validate:"omitempty,max=1048576"`
+	StepTokens   *uint32  `yaml:"step_tokens" validate:"omitempty,max=131072"`
+	BlockTokens  *uint32  `yaml:"block_tokens" validate:"omitempty,max=1024"`
+	KVBlocks     *uint32  `yaml:"kv_blocks" validate:"omitempty,max=1073741824"`
+	AdapterPages *uint32  `yaml:"adapter_pages" validate:"omitempty,max=1048576"`
+	MaxAdapters  *uint32  `yaml:"max_adapters" validate:"omitempty,max=4096"`
+	MaxRank      *uint32  `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
+	Class        string   `yaml:"default_class" validate:"omitempty,oneof=batch standard interactive"`
+	Parallel     *uint32  `yaml:"tensor_parallel"`
+	Pinned       *bool    `yaml:"pinned"`
+	SLO          *SLO     `yaml:"slo"`
+	Engine       *Engine  `yaml:"engine"`
 }
 
 // SLO has the fields of messages.Slo, as durations such as 200ms.
@@ -124,8 +124,8 @@ func (f file) specs() []*messages.DeploymentSpec {
 	for i, d := range f.Deployments {
 		specs[i] = &messages.DeploymentSpec{
 			Name: d.Name, Path: d.Path, Replicas: d.Replicas, MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas,
-			IdleAfter:    d.IdleAfter,
-			WakeWait:     d.WakeWait,
+			IdleAfter:    (*uint32)(d.IdleAfter),
+			WakeWait:     (*uint32)(d.WakeWait),
 			MaxSequences: d.MaxSequences, MaxWaiting: d.MaxWaiting, StepTokens: d.StepTokens,
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,

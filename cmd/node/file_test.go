@@ -12,6 +12,7 @@ import (
 // column, the line and a caret, in the terms of the file.
 func TestConfigErrorsShowPosition(t *testing.T) {
 	deployment := "deployments:\n  - name: kjv\n    path: " + testkit.Model() + "\n"
+	whole := "wake_wait must be whole seconds, such as 90 or 1m30s, not "
 	adapter := "    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
 	for text, want := range map[string][]string{
 		deployment + "    replicas: two\n": {
@@ -21,6 +22,12 @@ func TestConfigErrorsShowPosition(t *testing.T) {
 			"[4:15]", "replicas is -1; it must be a whole number from 0 to 4294967295", "^"},
 		deployment + "    replicas: 99999999999\n": {"[4:15]", "it must be a whole number from 0 to 4294967295", "^"},
 		deployment + "    replicas: [1]\n":         {"[4:15]", "replicas must be a whole number, not a list", "^"},
+		deployment + "    wake_wait: soon\n":       {"[4:16]", whole + "soon", "^"},
+		deployment + "    wake_wait: 1.5s\n":       {"[4:16]", whole + "1.5s", "^"},
+		deployment + "    wake_wait: -1\n":         {"[4:16]", "wake_wait is -1; it must be a whole number", "^"},
+		deployment + "    wake_wait: 1.5\n":        {"[4:16]", whole + "1.5", "^"},
+		deployment + "    wake_wait: [1]\n":        {"[4:16]", whole + "a list", "^"},
+		deployment + "    wake_wait: 25h\n":        {"[4:16]", "wake_wait", "86400", "^"},
 		deployment + "    priority: [a]\n":         {"[4:15]", "priority must be text, not a list", "^"},
 		"deployments: kjv\n":                       {"[1:14]", "a list is expected here, not text", "^"},
 		"deployments: {name: kjv}\n":               {"[1:14]", "a list is expected here, not a section", "^"},

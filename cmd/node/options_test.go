@@ -166,7 +166,7 @@ deployments:
     min_replicas: 0
     max_replicas: 8
     idle_after: 11
-    wake_wait: 12
+    wake_wait: 1m12s
     priority: interactive
     max_sequences: 3
     max_waiting: 4
@@ -185,7 +185,7 @@ deployments:
 		Name: "m", Path: folder,
 		Replicas: new(uint32(2)), MinReplicas: new(uint32(0)), MaxReplicas: new(uint32(8)),
 		IdleAfter:    new(uint32(11)),
-		WakeWait:     new(uint32(12)),
+		WakeWait:     new(uint32(72)),
 		Priority:     messages.Priority_PRIORITY_HIGH.Enum(),
 		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
 		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),

@@ -52,8 +52,8 @@ A file:
     - name: kjv-2m                             the "model" of requests
       path: ../models/kjv-2m                   relative to this file
       replicas: 2                              min_replicas and max_replicas bound what the planner may set
-      idle_after: 300                          with min_replicas 0: seconds without a request until it sleeps
-      wake_wait: 60                            likewise: seconds that requests are gathered for a device in use
+      idle_after: 5m                           with min_replicas 0: time without a request until it sleeps
+      wake_wait: 1m                            likewise: how long requests are gathered for a device in use
       priority: standard                       who gets devices first: critical, high, standard or batch
       slo: {ttft: 500ms, tpot: 50ms}           P99 that the planner aims at; absent: that of the priority
       pinned: false                            true: its replicas stay where they are

@@ -48,17 +48,18 @@
 // 10 s (Interval), and at once if
 //
 //   - this node has begun to lead, or was resumed, or a write was not stored;
-//   - a stored deployment is new or was changed by others, its memory is known now, or it reports again;
+//   - a stored deployment is new or was changed by others, its memory is known now, or it has begun or ceased to
+//     report;
 //   - a replica that is assigned has ended or did not start;
-//   - a replica is there that is neither assigned nor withdrawn, since its node came back, or the node has not
-//     listed one that was lost with it within 3 s;
+//   - a node has come back with a replica that is neither assigned nor withdrawn, or has not listed one that was lost
+//     with it for 3 s since;
 //   - a replica has begun to serve, so that the one that it replaces may leave, or a replica has left;
 //   - a replica may start, since those whose memory it needs (After) have left;
 //   - a node came, left, drains, or has other devices;
 //   - a model has had no request for as long as it keeps its replicas;
 //   - a device is quarantined, or not any longer;
 //   - requests wait for a model without a replica, and then again every second;
-//   - the rate of requests has risen at once (a spike);
+//   - the rate of requests has risen suddenly (a spike);
 //   - a replica has begun to serve, and lacks adapters that are popular in the cluster;
 //   - replicas are missing and devices do not work, and then again every second;
 //   - a backoff, the time for a start, or a hold has ended.
@@ -117,6 +118,6 @@
 //   - alive: an idle planner observes or acquires with the next tick, and any answer is awaited for a minute
 //     at most
 //   - converges: without faults, plans stop changing, and models have their minimums if there is room. From any
-//     state that takes at most 36 cycles of 10 s, of which 30 pass until a model without requests sleeps, and the
-//     number of replicas of a model turns at most once (TestConvergesFromAnyState)
+//     state this takes at most 36 cycles of 10 s, 30 of them until an idle model sleeps, and the number of replicas
+//     of each model reverses its direction at most once (TestConvergesFromAnyState)
 package planner

@@ -13,7 +13,8 @@
 //
 // With the policy "slo" and the defaults of Options, a model wants
 //
-//   - none after 5 minutes without a request (IdleAfter), if Min is 0, and one when requests wait (wake);
+//   - none after IdleAfter without a request, if Min is 0 (IdleAfter of 0: 5 minutes; deployments without `idle_after`
+//     have never), and one when requests wait (wake);
 //   - the fewest that serve the rate within the SLO, if a profile says what 1, 2 and so on do (Capacities). A
 //     measurement says more: if the P99 of a window of 20 requests or more is within the SLO, no sequence waits, and
 //     the rate does not rise, the present ones are not too few. The rate is that of some minutes, unless the arrivals
@@ -22,11 +23,13 @@
 //     most as many as leave headroom by the predicted wait, or a quarter more if the present ones do. The P99 counts
 //     once all replicas have served for a window of 60 s, since it remembers the time before, and if
 //     sequences wait, or it is one of 100 requests or more, or it is missed for a second window;
-//   - ceil(replicas × recent rate / rate) at a spike: the rate of the last 5 s is over twice that of the
-//     window, there were at least 10 requests in it, and so many are no chance (Chernoff's bound: 1e-5). If the
-//     present ones have the places and the time for so many sequences, no other model leaves for it;
-//   - one more with little headroom: the wait for a place, as predicted, or the excess of the P99, times recent
-//     rate / rate, is over 0.8 of what the SLO leaves for it; KV blocks are over 0.9 full; or sequences queue;
+//   - ceil(replicas × growth), and at least one more, at a spike: the rate of the last 5 s is over twice that of the
+//     window, there were at least 10 requests in it, and so many are very unlikely by chance (Chernoff's bound: 1e-5).
+//     Growth is (n - 2 √n) / expected, with n the recent arrivals, at least 1. If the present ones have the places and
+//     the time for so many sequences, no other model leaves for it;
+//   - one more with little headroom: the wait for a place, as predicted, is over 0.8 of what the SLO leaves for it, or
+//     the excess of the P99 × growth is, if no wait can be predicted or the window has 100 requests; KV blocks are over
+//     0.9 full; or sequences queue;
 //   - one fewer, after 60 s in which the remaining replicas would have carried the load: with 1.1 times the
 //     load, their predicted wait is at most 0.8, and they serve it within the SLO by their profile; the excess of the
 //     P99 that they would have is at most 0.65; and the average rate per replica is under 0.9 of any at which there
@@ -38,7 +41,7 @@
 // would be on at most 0.6 of the others. The excess of a P99 is what it is above the P99 with little load
 // (sequences on at most 0.3 of the places), which more replicas do not improve.
 //
-// What is unknown never takes a replica away. Known figures alone add one.
+// Unknown figures neither add nor remove a replica.
 //
 // The policy "threshold" knows no SLO: it adds a replica when 0.85 of the places or KV blocks have been in use
 // for 5 s, or sequences queue, removes one after 60 s in which the others would have used at most 0.6, and
@@ -51,35 +54,37 @@
 // of the same priority get one replica in turn. A replica with several devices (Group) gets all of them on
 // one node, and on one island if possible.
 //
-// A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of
-// the model's kind; no replica of the model may still come back there; it did not fail to start the model
-// lately; it has the memory (core/hbm); it has no replica of the same model, except for minimums and held
-// numbers; and it is not of a critical model. Critical models only use devices of their own. Other models
-// join a device that others use if its utilization is under 0.4, or under 0.8 for batch models; for a minimum
-// or a wake any utilization will do. Weights that no replica uses take no memory, since they can be evicted.
+// A device admits a replica if it works, answers and neither drains nor is quarantined; its engines are of the model's
+// kind; no replica of the model may still come back there; it did not fail to start the model lately; it has the memory
+// (core/hbm); it has no replica of the same model, except for minimums and held numbers; and it is not of a critical
+// model. Critical models only use devices of their own. Other models join a device that others use if its utilization
+// is under 0.4, or under 0.8 for batch models; for a minimum or a wake any utilization will do, and for high and
+// standard models batch models do not count. Weights that no replica uses take no memory, since they can be evicted.
 //
 // Of the devices that admit it, the best one has the fewest replicas of the model, then no other model, then
 // the fewest replicas of the model on its node, then the nearest weights (Where), then the least utilization,
 // then the most memory. With the placement "least-loaded", utilization and the number of replicas decide
 // alone.
 //
-// If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums; the
-// minimum of a model may also take the place of a less important minimum. A replica without requests
-// leaves for any model that is woken or misses its SLO, but for a wake by the same or a lower priority only if
+// If none admits it, replicas leave. Strictly lower priorities are preempted, down to their minimums: all of them
+// for minimums, wakes and missed SLOs, batch models only for headroom, and none for batch work. The minimum of a model
+// may also take the place of a less important minimum. A replica without requests for a minute leaves for any model
+// that is woken or misses its SLO, unless its own model is critical, but for a wake by the same or a lower priority
+// only if
 //
 //	E / 10 >= D - now
 //
-// with E the expected time until its own next request, and D = arrival of the oldest request + WakeWait - load,
-// when a load must begin to end just within the wait: it keeps its place while its next request comes before D
-// with a probability of about 1/10 or more, since that would bring it back. Without WakeWait it leaves at once.
-// For a model without any replica (wake) one of the same priority with requests leaves too, at D, so that requests
-// are gathered by model. Neither happens before the replica has been there for its residence: 30 s, and 4 times
-// its load. The lowest priority leaves first, of the same priority the model without requests, then the one with
-// the least demand per byte, then the one that was used the longest ago. Demand is the average rate of some
-// minutes, or 1/E without requests. If a replica that has not been there for its residence has at most half of
-// the demand per byte, the requests wait for it instead, up to the residence longer. Pinned and held replicas
-// stay; what they keep away is refused, with their names. The priority of a model changes at most once within
-// the residence of its replicas.
+// with E the expected time until its own next request, and D = arrival of the oldest request + WakeWait - load, when a
+// load must begin to end just within the wait: it keeps its place while its next request comes before D with a
+// probability of about 1/10 or more, since that would bring it back. Without WakeWait this does not apply. For a model
+// without any replica (wake) one of the same priority with requests leaves too, at D, so that requests are gathered by
+// model. Neither happens before the replica has been there for its residence: 30 s, and 4 times the shortest load of
+// its model that is known, from a device, host memory or a disk. The lowest priority leaves first, of the same priority
+// the model without requests, then the one with the least demand per byte, then the one that was used the longest ago.
+// Demand is the average rate of some minutes, or 1/E without requests. If a replica that has not been there for its
+// residence has at most half of the demand per byte, the requests wait for it instead, up to the residence longer.
+// Pinned and held replicas stay; what they keep away is refused, with their names. The priority of a model changes at
+// most once within the residence of its replicas.
 //
 // E is learned from the times without a request (gaps.go), of which those of at least 30 s count. After a time t
 // without one, with s the largest of 30 s, 1 min, 2 min and so on that is not above t,

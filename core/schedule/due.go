@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// byChance is the probability up to which so many arrivals are no chance. With a higher one, the Poisson arrivals of a
-// model have spikes on many days.
+// byChance is the probability below which so many arrivals do not count as chance. With a higher one, the Poisson
+// arrivals of a model have spikes on many days.
 const byChance = 1e-5
 
 // unlikely reports whether Poisson arrivals with a mean are very unlikely to be so many, by Chernoff's bound:

@@ -137,8 +137,8 @@ func (v view) leastFor(limit int) int {
 	return 0
 }
 
-// certain reports whether a miss is no chance: sequences wait, or the P99 is one of at least 100 requests, or it has
-// been over the SLO for a second window.
+// certain reports whether a miss is more than chance: sequences wait, or the P99 is one of at least 100 requests, or it
+// has been over the SLO for a second window.
 func (v view) certain(missed bool) bool {
 	d := v.Demand
 	if !missed {

@@ -222,13 +222,13 @@ func (s *study) slotTable() string {
 			}
 			return n
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", waitWords[wait], spread(least, "%.0f"),
-			spread(s.figures(key, loads), "%.0f"), spread(s.figures(key, host), "%.0f"),
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |", waitWords[wait],
+			spread(least, "%.0f"), spread(s.figures(key, loads), "%.0f"), spread(s.figures(key, host), "%.0f"),
 			spread(s.figures(key, func(seed int, r run) float64 { return loads(seed, r) / bound(seed) }), "%.2f"),
-			s.ttft(key, 3, "%.1f s"),
+			s.ttft(key, 2, "%.1f s"), s.ttft(key, 3, "%.1f s"),
 			spread(s.figures(key, refused), "%.0f")))
 	}
-	return table("| wait | least loads | loads | from host memory | of the least | P99 of TTFT of d | refused |",
+	return table("| wait | least loads | loads | from host memory | of the least | P99 of TTFT, c | d | refused |",
 		rows)
 }
 

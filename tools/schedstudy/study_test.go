@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -75,5 +76,21 @@ func TestWorkStopsAfterAnError(t *testing.T) {
 	// The next job may have been handed over already.
 	if err := s.work("test"); !errors.Is(err, wrong) || did.Load() > 2 {
 		t.Errorf("%d jobs were done: %v", did.Load(), err)
+	}
+}
+
+// TestCommentsAreNoVersion checks that the code of a file counts for the version, and its comments do not.
+func TestCommentsAreNoVersion(t *testing.T) {
+	tokens := func(text string) string {
+		var b bytes.Buffer
+		writeTokens(&b, []byte(text))
+		return b.String()
+	}
+	plain := tokens("package p\n\nconst a = 1\n")
+	if got := tokens("// Package p.\npackage p\n\nconst a = 1 // one\n"); got != plain {
+		t.Errorf("with comments: %s, without: %s", got, plain)
+	}
+	if got := tokens("package p\n\nconst a = 2\n"); got == plain {
+		t.Errorf("the same tokens with another value: %s", got)
 	}
 }

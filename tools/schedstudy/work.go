@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"go/scanner"
+	"go/token"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -60,7 +63,7 @@ func (s *study) work(study string) error {
 // sources are the folders whose code decides the results of simulations.
 var sources = []string{"core", "simulate", "workload"}
 
-// readVersions computes the versions: digests of a scenario and of the code.
+// readVersions computes the versions: digests of a scenario and of the code without its comments.
 func (s *study) readVersions() error {
 	code := sha256.New()
 	for _, folder := range sources {
@@ -69,7 +72,8 @@ func (s *study) readVersions() error {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			fmt.Fprintf(code, "%s %d\n%s", path, len(text), text)
+			fmt.Fprintln(code, path)
+			writeTokens(code, text)
 			return err
 		})
 		if err != nil {
@@ -86,6 +90,19 @@ func (s *study) readVersions() error {
 		s.versions[name] = hex.EncodeToString(sum[:6])
 	}
 	return nil
+}
+
+// writeTokens writes the tokens of a Go file, without comments.
+func writeTokens(to io.Writer, text []byte) {
+	var tokens scanner.Scanner
+	tokens.Init(token.NewFileSet().AddFile("", -1, len(text)), text, nil, 0)
+	for {
+		_, tok, literal := tokens.Scan()
+		fmt.Fprintf(to, "%s %q\n", tok, literal)
+		if tok == token.EOF {
+			return
+		}
+	}
 }
 
 // keep changes the results and writes their file.
