@@ -121,12 +121,11 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	if err := lender.Process().Stop(); err != nil {
 		t.Fatal(err)
 	}
-	next = half
+	// All at once, before the lender is declared dead. Any of them may reach the lender.
+	for _, r := range requests[half:] {
+		requestRestore(t, c, r)
+	}
 	until(t, "a fetch in flight", func() bool { // asked of the node itself: a control call may reach the stopped one
-		if next < all {
-			requestRestore(t, c, requests[next])
-			next++
-		}
 		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
 		return err == nil && bytes > 0
 	})
