@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,10 +112,9 @@ func replaceIn(f protoreflect.FieldDescriptor, value any, set func(any)) bool {
 			return err == nil
 		}
 		if secondFields[f.JSONName()] != "" {
-			d, err := time.ParseDuration(value)
-			whole := err == nil && d%time.Second == 0 && d >= 0
+			seconds, whole := WholeSeconds(value)
 			if whole {
-				set(json.Number(strconv.FormatInt(int64(d/time.Second), 10)))
+				set(json.Number(strconv.FormatUint(uint64(seconds), 10)))
 			}
 			return whole
 		}
@@ -129,6 +129,16 @@ func replaceIn(f protoreflect.FieldDescriptor, value any, set func(any)) bool {
 		return true
 	}
 	return false
+}
+
+// WholeSeconds returns the seconds of a time such as "1m30s". It returns false if the text is no such time, or not
+// whole seconds.
+func WholeSeconds(text string) (seconds uint32, ok bool) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d%time.Second != 0 || d/time.Second > math.MaxUint32 {
+		return 0, false
+	}
+	return uint32(d / time.Second), true
 }
 
 // enumPrefix returns what the names of all values of an enum begin with: for PRIORITY_CLASS_BATCH it is

@@ -79,12 +79,12 @@
 // probability of about 1/10 or more, since that would bring it back. Without WakeWait this does not apply. For a model
 // without any replica (wake) one of the same priority with requests leaves too, at D, so that requests are gathered by
 // model. Neither happens before the replica has been there for its residence: 30 s, and 4 times the shortest load of
-// its model that is known, from a device, host memory or a disk. The lowest priority leaves first, of the same priority
-// the model without requests, then the one with the least demand per byte, then the one that was used the longest ago.
-// Demand is the average rate of some minutes, or 1/E without requests. If a replica that has not been there for its
-// residence has at most half of the demand per byte, the requests wait for it instead, up to the residence longer.
-// Pinned and held replicas stay; what they keep away is refused, with their names. The priority of a model changes at
-// most once within the residence of its replicas.
+// its model that is known, of weights on the device, in host memory or on a disk. The lowest priority leaves first, of
+// the same priority the model without requests, then the one with the least demand per byte, then the one that was used
+// the longest ago. Demand is the average rate of some minutes, or 1/E without requests. If a replica that has not been
+// there for its residence has at most half of the demand per byte, the requests wait for it instead, up to the
+// residence longer. Pinned and held replicas stay; what they keep away is refused, with their names. The priority of a
+// model changes at most once within the residence of its replicas.
 //
 // E is learned from the times without a request (gaps.go), of which those of at least 30 s count. After a time t
 // without one, with s the largest of 30 s, 1 min, 2 min and so on that is not above t,
