@@ -64,7 +64,7 @@ type Deployment struct {
 	Replicas      int                  // at the beginning
 	MinReplicas   int                  // with MaxReplicas
 	MaxReplicas   int                  // 0: Replicas never changes
-	IdleAfter     time.Duration        // without a request, until it has no replicas; 0: never
+	IdleAfter     time.Duration        // without a request, until it has no replicas; 0: that of Policies, if set
 	Level         deployment.Level     // of the replicas, until a request wakes them
 	WakeWait      time.Duration        // how long requests may wait for a device that another model uses
 	Wait          bool                 // requests wait even if no device has room

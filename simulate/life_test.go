@@ -23,6 +23,24 @@ func sleeps(name string, replicas int, on ...string) Deployment {
 	return d
 }
 
+// TestIdleAfterOfPolicies checks that a deployment without a time of its own sleeps after that of the policies, and
+// never without either.
+func TestIdleAfterOfPolicies(t *testing.T) {
+	for _, c := range []struct {
+		own, policies time.Duration
+		sleeps        bool
+	}{{0, 0, false}, {0, 2 * time.Minute, true}, {time.Hour, 2 * time.Minute, false}} {
+		cfg := Config{Duration: 10 * time.Minute, Devices: devices(1), Deployments: []Deployment{sleeps("m", 1)},
+			Policies: schedule.Options{IdleAfter: c.policies}}
+		cfg.Deployments[0].IdleAfter = c.own
+		_, record := simulate(t, cfg, []workload.Request{{At: time.Second, Model: "m", Prompt: 100, Output: 2}})
+		if got := strings.Contains(record, `"why":"no request for`); got != c.sleeps {
+			t.Errorf("idle after %v, %v by policies: sleeps %t, want %t\n%s", c.own, c.policies, got, c.sleeps,
+				lives(record))
+		}
+	}
+}
+
 // TestLivesAtOnce checks the same as TestStepsAtOnce for replicas that are scaled, put to sleep, woken and lost. No
 // request is lost: each is finished, or was refused.
 func TestLivesAtOnce(t *testing.T) {

@@ -51,7 +51,7 @@ func (m *model) observed() planner.Deployment {
 	if m.byHand || m.level != deployment.NoLevel || len(m.preemptions) > 0 {
 		out.Model.HeldBy = "an operator"
 	}
-	if m.IdleAfter == 0 {
+	if m.IdleAfter == 0 && m.sim.cfg.Policies.IdleAfter == 0 {
 		out.Model.IdleAfter = math.MaxInt64 // never
 	}
 	if m.level == deployment.Parked {
