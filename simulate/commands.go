@@ -109,8 +109,8 @@ func (m *model) bound(replicas int) string {
 
 // preempt stores the preemption of a replica, with the rules of replicas.preempt. It returns why it does not.
 func (s *simulation) preempt(c Command) (refused string) {
-	r := s.byName[c.Name]
-	if r == nil || r.ended {
+	r := s.named(c.Name)
+	if r == nil {
 		return "the replica is not there"
 	}
 	m := r.model
@@ -136,7 +136,7 @@ const DefaultDeadline = 30 * time.Second
 func (m *model) performPreemption(effect deployment.Effect) {
 	switch e := effect.(type) {
 	case deployment.SaveSequences:
-		m.tell(e.Replica, func(r *replica, now time.Time) { r.perform(r.machine.Save(now), now) })
+		m.tell(e.Replica, e.Node, func(r *replica, now time.Time) { r.perform(r.machine.Save(now), now) })
 	case deployment.PreemptAfter:
 		m.sim.after(e.After, func() { m.handle(deployment.PreemptTimer{Replica: e.Replica}) })
 	case deployment.Preempting:

@@ -110,11 +110,11 @@ func (m *model) perform(effects []deployment.Effect) {
 		case deployment.StoreLevel:
 			s.post(func() { m.wake(e) })
 		case deployment.DrainReplica:
-			m.tell(e.Replica, func(r *replica, now time.Time) { r.perform(r.machine.Drain(now), now) })
+			m.tell(e.Replica, e.Node, func(r *replica, now time.Time) { r.perform(r.machine.Drain(now), now) })
 		case deployment.SetLevel:
-			m.tell(e.Replica, func(r *replica, now time.Time) { r.setLevel(e.Standby, now) })
+			m.tell(e.Replica, e.Node, func(r *replica, now time.Time) { r.setLevel(e.Standby, now) })
 		case deployment.MigrateSequences:
-			m.tell(e.Replica, func(r *replica, _ time.Time) { r.migration.migrate(e) })
+			m.tell(e.Replica, e.Actor.Address, func(r *replica, _ time.Time) { r.migration.migrate(e) })
 		case deployment.StopReplica:
 			s.post(func() { m.stop(e) })
 		case deployment.Announce:
@@ -148,17 +148,20 @@ func (m *model) notice(effect deployment.Effect) {
 }
 
 // tell sends a replica a message, unless its node is lost.
-func (m *model) tell(name string, do func(r *replica, now time.Time)) {
+func (m *model) tell(name, node string, do func(r *replica, now time.Time)) {
 	m.sim.post(func() {
-		if r := m.replica(name); r != nil && !r.device.node.lost {
+		if r := m.replica(name, node); r != nil && !r.device.node.lost {
 			r.touch()
 			do(r, m.sim.key.at)
 		}
 	})
 }
 
-func (m *model) replica(name string) *replica {
-	if i := slices.IndexFunc(m.replicas, func(r *replica) bool { return r.name == name }); i >= 0 {
+// replica returns a replica. While a node is cut off, another node may have one of the same name.
+func (m *model) replica(name, node string) *replica {
+	if i := slices.IndexFunc(m.replicas, func(r *replica) bool {
+		return r.name == name && r.device.Node == node
+	}); i >= 0 {
 		return m.replicas[i]
 	}
 	return nil
@@ -198,7 +201,7 @@ func (m *model) start(spec deployment.ReplicaSpec) {
 	if m.sim.nodes[spec.At.Node].lost {
 		return
 	}
-	r, now := m.replica(spec.Name), m.sim.key.at
+	r, now := m.replica(spec.Name, spec.At.Node), m.sim.key.at
 	if r == nil {
 		r = m.sim.startReplica(m, spec)
 		r.perform(r.machine.Start(now), now)
@@ -207,7 +210,7 @@ func (m *model) start(spec deployment.ReplicaSpec) {
 }
 
 func (m *model) askReplica(name string, actor deployment.Ref) {
-	if r := m.replica(name); r != nil && r.address() == actor && !r.device.node.lost {
+	if r := m.replica(name, actor.Address); r != nil && r.address() == actor && !r.device.node.lost {
 		r.sync(m.sim.key)
 		m.handle(r.report())
 	}
@@ -219,16 +222,16 @@ func (m *model) stop(e deployment.StopReplica) {
 	if d.node.lost {
 		return
 	}
-	if r := m.replica(e.Replica); r != nil {
+	if r := m.replica(e.Replica, e.At.Node); r != nil {
 		r.stop()
 	}
 	devices := []*device{d}
 	for _, other := range m.sim.devices {
-		if other != d && other.leases[e.Replica] == m {
+		if other != d && other.node == d.node && other.leases[e.Replica] == m {
 			devices = append(devices, other)
 		}
 	}
-	m.stopping[e.Replica] = stopping{e.Request, devices}
+	m.stopping[lease{e.Replica, d.node}] = stopping{e.Request, devices}
 	for _, d := range devices {
 		d.changed()
 		d.performMemory(d.memory.UnloadAsked(memoryRequest(e.Replica), e.Replica, e.Weights, m.sim.key.at))

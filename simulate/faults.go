@@ -3,7 +3,6 @@ package simulate
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"troupe/core/health"
@@ -32,14 +31,14 @@ func (s *simulation) planFaults() {
 
 // fail carries out a fault. A replica that is not there then cannot fail.
 func (s *simulation) fail(f Fault) {
-	switch r := s.byName[f.Replica]; {
+	switch r := s.named(f.Replica); {
 	case f.Node != "":
 		s.nodes[f.Node].fail(f.For)
 	case f.Device != "":
 		s.deviceNamed(f.Device).fail(f.For)
 	case f.Replica == "":
 		s.failLink(f)
-	case r == nil || r.ended:
+	case r == nil:
 		s.record.note(s.key.at, "fault", "replica", f.Replica, "why", "none: the replica is not there")
 	case f.Hangs:
 		s.record.note(s.key.at, "fault", "replica", r.name, "why", "a step hangs for "+f.For.String())
@@ -224,10 +223,7 @@ func (d *device) lose() {
 	}
 	s.after(nodeSilentAfter, func() {
 		for _, actor := range silent {
-			name, _, _ := strings.Cut(actor.ID, "#")
-			if r := s.byName[name]; r != nil && r.ended {
-				delete(s.byName, name)
-			}
+			delete(s.byID, actor.ID)
 			s.performRouter(s.router.Lost(actor, s.key.at))
 		}
 	})

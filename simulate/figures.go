@@ -88,13 +88,14 @@ func (d *device) leave(name string) {
 func (s *simulation) freed(name string, at *device) {
 	for _, d := range s.cfg.Deployments {
 		m := s.models[d.Name]
-		if e, stops := m.stopping[name]; stops && !at.node.cut {
+		l := lease{name, at.node}
+		if e, stops := m.stopping[l]; stops && !at.node.cut {
 			at.leave(name)
 			if e.devices = remove(e.devices, at); len(e.devices) > 0 {
-				m.stopping[name] = e
+				m.stopping[l] = e
 				continue
 			}
-			delete(m.stopping, name)
+			delete(m.stopping, l)
 			m.handle(deployment.Freed{Request: e.request})
 		}
 	}

@@ -37,7 +37,7 @@ func (s *simulation) startReplica(m *model, spec deployment.ReplicaSpec) *replic
 	r.newMachine()
 	m.replicas, d.replicas = append(m.replicas, r), append(d.replicas, r)
 	r.joinGroup()
-	s.byName[r.name] = r
+	s.byID[r.id] = r
 	s.record.note(s.key.at, "start", "replica", r.name, "device", d.name())
 	d.hold(r.name, m)
 	return r
@@ -217,10 +217,26 @@ func (r *replica) stop() {
 	r.halt()
 	r.perform(r.machine.Stop(), r.sim.key.at)
 	r.end()
-	delete(r.sim.byName, r.name)
+	delete(r.sim.byID, r.id)
 	r.losePeer(r.device.node.reaches)
 	r.device.leaveTurns(r)
 	r.sim.performRouter(r.sim.router.Lost(router.Actor(r.address()), r.sim.key.at))
+	r.succeed()
+}
+
+// succeed lets the replica that has the same name on another node announce itself to the router, which may have
+// replaced it with this one and forgotten both. The replicas of a cluster announce themselves all the time.
+func (r *replica) succeed() {
+	other := r.sim.named(r.name)
+	if other == nil {
+		return
+	}
+	r.sim.after(announceEvery, func() {
+		if !other.ended {
+			other.touch()
+			other.perform(other.machine.AnnounceAll(r.sim.key.at), r.sim.key.at)
+		}
+	})
 }
 
 // end removes a replica that has stopped, or was lost.

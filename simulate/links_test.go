@@ -32,6 +32,23 @@ func TestNetworkCut(t *testing.T) {
 	}
 }
 
+// TestSameNameBeyondCut checks that a replica starts on another node while one of the same name goes on beyond a cut,
+// and that only the earlier one stops when the network is mended. The planner withdraws a deployment without a minimum,
+// and so uses the name again.
+func TestSameNameBeyondCut(t *testing.T) {
+	cfg := onTwoNodes(sleeps("m", 1), Fault{At: 30 * time.Second, Network: "a", For: 10 * time.Second})
+	cfg.Deployments[0].IdleAfter = time.Hour
+	result, record := simulate(t, cfg, []workload.Request{{At: 31 * time.Second, Prompt: 10, Output: 3},
+		{At: 2 * time.Minute, Prompt: 10, Output: 3}})
+	if m := result.Models[0]; m.Finished != 2 {
+		t.Errorf("%+v\n%s", m, lives(record))
+	}
+	if strings.Count(record, `"event":"start","replica":"m-0","device":"b/gpu-0"`) != 1 ||
+		strings.Count(record, `"event":"finish","replica":"m-0"`) != 2 {
+		t.Errorf("not one m-0 on b that serves\n%s", lives(record))
+	}
+}
+
 // TestShortCut checks that a sequence stays where it is if the network is mended before its session gives up, and that
 // no token is lost.
 func TestShortCut(t *testing.T) {

@@ -81,7 +81,7 @@ func (m *model) placed(p deployment.ReplicaProgress) planner.Report {
 		Progress: schedule.Progress(p.Progress), Since: p.Since, Failure: p.Failure, Outdated: p.Outdated}, At: p.At,
 		Quarantined: p.Quarantined}
 	out.Files, out.Served = p.Files, p.Served
-	if r := m.replica(p.Replica); r != nil {
+	if r := m.replica(p.Replica, p.Node); r != nil {
 		out.Streams = r.load.running + r.load.waiting
 		out.Devices = make([]string, 1, 1+len(r.group.others))
 		out.Devices[0] = r.device.name()

@@ -3,7 +3,6 @@ package simulate
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"troupe/core/deployment"
 	"troupe/core/router"
@@ -56,9 +55,20 @@ func (m *model) sync() {
 
 // byAddress returns a replica; nil: it has ended.
 func (s *simulation) byAddress(a session.Actor) *replica {
-	name, _, _ := strings.Cut(a.ID, "#")
-	if r := s.byName[name]; r != nil && r.session() == a {
+	if r := s.byID[a.ID]; r != nil && r.session() == a {
 		return r
 	}
 	return nil
+}
+
+// named returns the replica of a name that began last; nil: it has ended, or is not there.
+func (s *simulation) named(name string) (last *replica) {
+	for _, m := range s.models {
+		for _, r := range m.replicas {
+			if r.name == name && (last == nil || r.incarnation > last.incarnation) {
+				last = r
+			}
+		}
+	}
+	return last
 }

@@ -45,7 +45,7 @@ type simulation struct {
 	devices   []*device
 	located   map[deployment.Location]*device
 	byDevice  map[string]*device  // by their full names
-	byName    map[string]*replica // that have not ended
+	byID      map[string]*replica // that have not ended, as far as others know
 	started   uint64              // replicas so far
 	preempted int                 // replicas so far
 	planner   *planner.Machine

@@ -52,7 +52,7 @@ func TestSeriesBeforeTheBeginning(t *testing.T) {
 	}
 	s.series = series{}
 	s.series.open(s)
-	r, before := s.byName["m-0"], epoch.Add(-time.Minute)
+	r, before := s.named("m-0"), epoch.Add(-time.Minute)
 	s.series.observe(r, before)
 	s.series.stepBegan(r, before)
 	s.series.stepsEnded(r, epoch.Add(time.Second))

@@ -41,7 +41,7 @@ type model struct {
 	level       deployment.Level
 	preemptions []deployment.Preemption // as stored
 	announced   router.Status
-	stopping    map[string]stopping // by replica
+	stopping    map[lease]stopping
 	ticking     bool
 	restless    time.Time // until then its ticks may change something
 	woken       time.Time // since when it wakes; zero: it does not
@@ -53,6 +53,12 @@ type model struct {
 	migrations                       migrations
 	life
 	totals
+}
+
+// lease names the replica that has or had memory of devices of a node.
+type lease struct {
+	replica string
+	node    *node
 }
 
 // stopping is a command to stop a replica that is not answered.
@@ -72,7 +78,7 @@ func (m *model) mayUse(d *device) bool {
 // start runs the cluster until the beginning of the simulation.
 func start(cfg Config) (*simulation, error) {
 	s := &simulation{cfg: cfg, models: make(map[string]*model), requests: make(map[string]*request), reported: epoch,
-		key: key{at: epoch.Add(-settling)}, last: epoch, byName: make(map[string]*replica),
+		key: key{at: epoch.Add(-settling)}, last: epoch, byID: make(map[string]*replica),
 		located: make(map[deployment.Location]*device), byDevice: make(map[string]*device)}
 	s.copies, s.agenda = copies{sim: s}, agenda{sim: s}
 	s.copies.index = s.register(&s.copies)
@@ -116,7 +122,7 @@ func (s *simulation) addModels() error {
 			d.MinReplicas, d.MaxReplicas = d.Replicas, d.Replicas
 		}
 		m := &model{Deployment: d, sim: s, root: kv.Root(d.Name, "", nil), machine: deployment.New(d.Name, routerNode),
-			stored: 1, wanted: d.Replicas, level: d.Level, stopping: make(map[string]stopping), life: newLife()}
+			stored: 1, wanted: d.Replicas, level: d.Level, stopping: make(map[lease]stopping), life: newLife()}
 		m.window, m.permitted = demand.NewWindow(now), m.allowed()
 		m.place()
 		s.models[d.Name] = m

@@ -210,7 +210,7 @@ func TestCrashFreesTiers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.byName["m-0"]
+	r := s.named("m-0")
 	below, tiers := r.device.node.tiers[0], r.tiering
 	hashes := kv.Hashes(r.model.root, make([]uint32, 16), 16)
 	inTiers := tiers.inTiers(hashes)
