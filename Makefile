@@ -32,12 +32,15 @@ install: build ## install troupe to PREFIX/bin (default /usr/local/bin)
 run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
-# Packages in which goroutines share memory, the longest first so that none is left over at the end.
-# CONTRIBUTING.md says what the others have instead. The race detector would delay the exit of every
-# process by a second.
-RACE := ./node ./testkit/cluster ./testkit/chaos ./cmd/... ./cluster/... ./actors/... ./control/... ./cuda/driver \
-	./cuda/host ./cuda/telemetry ./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... \
-	./observe/... ./testkit/clock
+# Packages that make test runs under the race detector, the longest first so that none is left over at the end: those
+# in which goroutines share memory, and clusters of whole nodes. make race runs all under it; CONTRIBUTING.md says what
+# the others have instead. The race detector would delay the exit of every process by a second.
+RACE := ./testkit/cluster ./cluster/... ./actors/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
+	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/clock
+# Packages of them that it runs without: they take longest, and run the code of the others.
+PLAIN := troupe/node troupe/observe/whatif
+# The packages without the race detector that take the longest.
+LONG := ./testkit/dst ./cmd/node ./simulate ./engine/llama ./testkit/chaos
 
 # Packages tested at once by each part of make test. Many tests wait for processes, disks and leases, so that
 # one for each core would leave cores idle.
@@ -48,21 +51,24 @@ PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
 GOTEST = RAPID_SEED=1 GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
 TEST_PARTS := test-race test-plain test-node-1 test-node-2
 .PHONY: $(TEST_PARTS)
-test: ## run all tests, those in which goroutines share memory under the race detector
-	go list -race -export $(RACE) >/dev/null # compile, so that no two parts compile the same package at once
+test: ## run all tests, packages in which goroutines share memory under the race detector
+	go list -export ./... >/dev/null # compile, so that no two parts compile the same package at once
+	go list -race -export $(RACE) >/dev/null
 	@$(MAKE) --no-print-directory --keep-going -j $(words $(TEST_PARTS)) $(TEST_PARTS)
 
+RACED = go list $(RACE) | grep -vxF $(addprefix -e ,$(PLAIN))
+
 test-race:
-	$(GOTEST) -race $$(go list $(RACE) | grep -vx troupe/node)
+	$(GOTEST) -race $$($(RACED))
 
 test-plain:
-	$(GOTEST) $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
+	$(GOTEST) $$(go list $(LONG) ./... | grep -vxF -e troupe -e troupe/node -e "$$($(RACED))")
 
 test-node-1:
-	$(GOTEST) -race ./node -run '^Test[A-M]'
+	$(GOTEST) ./node -run '^Test[A-M]'
 
 test-node-2:
-	$(GOTEST) -race ./node -skip '^Test[A-M]'
+	$(GOTEST) ./node -skip '^Test[A-M]'
 
 CHECKS ?= 1000
 properties: ## run all properties CHECKS times (1000) each, with random seeds; SEED=7: with this one
