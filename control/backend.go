@@ -73,9 +73,9 @@ type AdapterBackend interface {
 type GPUBackend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
-	// SwitchGpu begins a switch of a GPU between replicas, and SwitchOf returns the one in progress, or
-	// the last one; nil: there is none.
+	// SwitchGpu begins a switch of a GPU between replicas.
 	SwitchGpu(ctx context.Context, at GPU, s *messages.SwitchGpu) error
+	// SwitchOf returns the switch in progress, or else the last one; nil if there was none.
 	SwitchOf(ctx context.Context, at GPU) (*messages.GpuSwitch, error)
 	// OverruleSwitch ends a switch of a GPU because of a level that was stored for one of its replicas.
 	OverruleSwitch(ctx context.Context, at GPU, id, replica string) error

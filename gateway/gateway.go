@@ -59,8 +59,8 @@ type Config struct {
 	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret. Nil:
 	// the secret is unknown, and requests that need a salt are refused.
 	Salt func(tenant, cacheSalt string) ([]byte, error)
-	// MaxInFlight bounds the requests in flight; default 4096. Further requests get status 429, as
-	// do those of a client that holds half of the places that others leave free.
+	// MaxInFlight bounds the requests in flight; default 4096. Requests beyond it get status 429. So do requests of
+	// a client that already holds half of the places not held by other clients.
 	MaxInFlight int
 	// Quotas counts the usage of clients; nil: the gateway creates one with MaxInFlight.
 	Quotas *Quotas

@@ -44,8 +44,8 @@ const (
 	rDraining = messages.ReplicaState_REPLICA_STATE_DRAINING
 )
 
-// TestReadyOfNode checks that the node is ready unless replicas are wanted and none serves for any
-// model.
+// TestReadyOfNode checks that the node is unready only if some model wants replicas and no model has one that
+// serves.
 func TestReadyOfNode(t *testing.T) {
 	good := newDeployment("good", 1, dReady, rServing)
 	type all = []*messages.DeploymentStatus

@@ -108,7 +108,8 @@ func (r *replica) session() session.Actor { return session.Actor(r.address()) }
 // owner returns the owner of the replica's lease, which is the same for all replicas of the name.
 func (r *replica) owner() memory.Actor { return memory.Actor{Address: r.device.Node, ID: r.name} }
 
-// post gives the replica an event once what is going on has been carried out, unless it has ended by then.
+// post queues an event for the replica, to be delivered after the current effects. The event is dropped if the
+// replica has ended or crashed by then.
 func (r *replica) post(do func(now time.Time) []core.Effect) {
 	r.sim.post(r.alive(do))
 }

@@ -18,8 +18,8 @@ type node struct {
 	lost     bool      // it does not run, or nothing is heard from it
 	cut      bool      // it is lost, but runs: its network is cut
 	draining bool      // its replicas move to others
-	gone     bool      // likewise, and the others have noticed
-	seen     time.Time // the last time that it was
+	gone     bool      // it is lost, and the other nodes have noticed
+	seen     time.Time // when it was last heard from; set when it is lost
 	devices  []*device
 
 	disk, network *pipe // for weights

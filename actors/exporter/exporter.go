@@ -20,8 +20,8 @@ type Config struct {
 	Plane  DataPlane
 	Source Source
 	Life   context.Context // ends with the incarnation of the holder
-	// Ended returns the message that the holder sends to itself at the end of a transfer. fault is
-	// the error, or "" if all blocks were sent.
+	// Ended returns the message that the holder sends to itself at the end of a transfer. damaged has the hash of
+	// the block that was found damaged, if any. fault is the error, or "" if all blocks were sent.
 	Ended func(id string, damaged []kv.Hash, fault string) any
 	Log   zerolog.Logger
 }

@@ -26,7 +26,7 @@ type sharing struct {
 type member struct {
 	pid     *actor.PID
 	started uint64 // start of its incarnation; 0: an earlier incarnation of this actor knew it
-	overdue uint64 // number of its turns
+	overdue uint64 // number of its turns that became overdue
 }
 
 // startTurns expects the replicas that have memory on the device. They end the turns that an earlier

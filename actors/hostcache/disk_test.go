@@ -30,7 +30,7 @@ func (f *fixture) onDisk(images int) (s *messages.DiskImagesStatus) {
 	return s
 }
 
-// files returns the files of the images; nil if there are others.
+// files returns the paths in the image folder, or nil if there are more than most or the folder cannot be read.
 func (f *fixture) files(most int) []string {
 	all, err := os.ReadDir(f.dir)
 	if err != nil || len(all) > most {

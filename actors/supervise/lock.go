@@ -2,10 +2,10 @@ package supervise
 
 import "sync"
 
-// Lock is a mutex that may be held while its holder waits for other goroutines, timers or answers.
-// With a sync.Mutex, a simulation could not tell that those who wait for the lock are blocked. They
-// get it in the order in which they asked, each in a goroutine of the Runtime, so that they do not
-// run at the same time as the one that has unlocked it.
+// Lock is a mutex that may be held while its holder waits for other goroutines, timers or answers. A simulation
+// cannot see that goroutines are blocked on a sync.Mutex. Waiters get a Lock in FIFO order. Unlock wakes the next
+// waiter from a Runtime goroutine, so that in a simulation the waiter does not run concurrently with the caller of
+// Unlock.
 type Lock struct {
 	rt      Runtime
 	mu      sync.Mutex

@@ -17,8 +17,8 @@ type Key struct {
 	Stored time.Time `json:"-"`
 }
 
-// NewerThan reports whether k is newer than other. A deletion at the revision of a value was
-// inferred.
+// NewerThan reports whether k is newer than other. An inferred deletion has the revision of the value that it
+// deletes; the value counts as newer.
 func (k Key) NewerThan(other Key) bool {
 	return k.Revision > other.Revision || k.Revision == other.Revision && other.Deleted && !k.Deleted
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // restarts is the number of restarts of the peer in TestPeerRestarts. The endpoints of protoactor's
-// remote package got stuck in about one of a hundred restarts.
+// remote package got stuck in about one restart in a hundred.
 const restarts = 40
 
 // TestPeerRestarts restarts a peer at the same address while others send to it and watch it. In

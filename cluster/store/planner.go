@@ -19,7 +19,7 @@ func (s *Store) PutPlannerPause(ctx context.Context, pause *messages.PlannerPaus
 	return s.put(ctx, plannerKey, pause)
 }
 
-// PlannerPause returns whether the planner is paused. If nothing is stored, it is not.
+// PlannerPause returns the stored pause of the planner, or an empty one (not paused) if none is stored.
 func (s *Store) PlannerPause(ctx context.Context) (*messages.PlannerPause, error) {
 	e, err := s.kv.Get(ctx, plannerKey)
 	if isMissing(err) {

@@ -19,7 +19,7 @@ const (
 	abandonTimeout = 500 * time.Millisecond
 )
 
-// stoppedBySignal is the cause of a context that a signal canceled.
+// stoppedBySignal is the cause of a context that a signal cancelled.
 type stoppedBySignal struct{ signal os.Signal }
 
 func (s stoppedBySignal) Error() string { return "stopped by " + s.signal.String() }

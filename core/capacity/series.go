@@ -44,7 +44,7 @@ func Observe(models []Model, s Series) []Model {
 	return seen
 }
 
-// Share returns the share of devices that a use is.
+// shareOf returns used as a fraction of devices. It is unknown if there are no devices.
 func shareOf(used, devices Figure) Figure {
 	if devices == Known(0) {
 		return Unknown("no devices")

@@ -128,8 +128,9 @@ func (p *pool) rate(decoding float64) float64 {
 // beside returns the mean number of sequences in a step that a sequence sees: itself and the others.
 func (p *pool) beside(decoding float64) float64 { return min(1+decoding, max(1, p.places)) }
 
-// token returns the mean microseconds from token to token in steps with so many sequences. For each sequence that ends,
-// the steps with a prompt take longer than those beside it.
+// token returns the mean time between two tokens of a sequence, in microseconds, with so many sequences in a step.
+// For each sequence that ends, another one starts; its prompt makes steps longer, and that time is spread over all
+// steps.
 func (p *pool) token(sequences, decoding float64) float64 {
 	step := p.step(sequences)
 	longer := p.prefill(p.computed, sequences) - float64(p.chunks(p.computed)*step)
@@ -171,8 +172,8 @@ func (p *pool) meets(decoding float64) bool {
 	return load < places && (p.TTFT <= 0 || p.late(decoding, busy, load, places) <= missShare)
 }
 
-// late returns the share of requests whose first token is late, if replicas compute prompts in a share of the time. It
-// stops at any share over missShare.
+// late returns the share of requests whose first token is late if replicas spend the fraction busy of their time on
+// prompts. It returns early once the result exceeds missShare, so a larger result is only a lower bound.
 func (p *pool) late(decoding, busy, load, places float64) float64 {
 	if busy >= 1 {
 		return 1
@@ -199,7 +200,8 @@ func (p *pool) late(decoding, busy, load, places float64) float64 {
 
 // erlangC returns the share of the requests that wait if so many places serve them in the order of their arrival.
 func erlangC(places, load float64) float64 {
-	// From where nearly all places are taken, so that it takes few steps: what is wrong there decays.
+	// Start the recursion well below the load, where blocking is about 1 - c/load, and not at 0, to save steps. The
+	// error of this estimate decays from step to step.
 	c, loss := max(0, math.Floor(load-10*math.Sqrt(load))), 1.0
 	if c > 0 {
 		loss = 1 - c/load

@@ -71,7 +71,7 @@ type Window struct {
 	number int64   // 0: merged is not up to date
 }
 
-// slot is what arrived within SlotLength. The slot in progress is the last of Slots + 1, so that a window
+// slot holds the figures of one SlotLength. A window sums the slot in progress and the Slots before it, so it
 // covers at least Length.
 type slot struct {
 	number int64 // start of the slot / SlotLength, in Unix time

@@ -21,9 +21,9 @@ type (
 		Source residency.Source
 	}
 
-	// FreeWeights frees the memory of a copy. With Park, it is copied to the host cache before, as far
-	// as there is room. With OrKeep, it is not freed if there is none. Source has the revision that was
-	// loaded. The caller reports Memory.WeightsFreed or WeightsNotFreed.
+	// FreeWeights frees the memory of a copy. With Park, the weights are first copied to the host cache. If that
+	// fails, they are freed anyway, or kept with OrKeep. Source has the revision that was loaded. The caller
+	// reports Memory.WeightsFreed or WeightsNotFreed.
 	FreeWeights struct {
 		Copy         uint64
 		Park, OrKeep bool

@@ -29,11 +29,11 @@ func (m *Memory) tryWaiting(now time.Time) {
 	m.withdraw(now)
 }
 
-// makeRoom tries to free pages for a lease by evicting unused weights and by asking replicas to
-// yield KV memory. It returns true
-// if the pages are free, if replicas cannot yield enough, or if the deadline has passed, so the
-// caller must check the free pages. It returns false while replicas yield, and sets the deadline of
-// the wait.
+// makeRoom frees pages for a lease: it evicts unused weights, and if those do not suffice, it also asks replicas to
+// yield KV memory or adapter pages. It returns false if the caller must wait: for an eviction, a yield, a change in
+// progress, or replicas that may yield later. The first call that lacks pages sets the deadline. It returns true
+// once waiting is pointless: the pages are free, replicas cannot yield enough, or the deadline has passed. The
+// caller must then check the free pages.
 func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.Time) bool {
 	free := m.freePages()
 	if need <= free || !deadline.IsZero() && !now.Before(*deadline) {

@@ -30,7 +30,7 @@ func TestLedgerInvariants(t *testing.T) {
 				had := 0
 				for _, lease := range l.Leases() {
 					if lease.Owner == owner {
-						had = len(lease.Pages) // the first is the one that is resized
+						had = len(lease.Pages) // Resize changes the owner's oldest lease, which is the first
 						break
 					}
 				}

@@ -28,8 +28,8 @@ type RestoreCost struct {
 	BlockBytes  int64
 	BlockTokens int
 	Tokens      int // to prefill if nothing is restored, including those of the blocks
-	// StepTokens is the number of tokens in one step, which alone can overlap with a restore; 0: no
-	// limit.
+	// StepTokens is the maximum number of tokens per step; 0 means no limit. Only the first step can overlap with
+	// the restore.
 	StepTokens int
 	Prefill    Rate // tokens per second
 }

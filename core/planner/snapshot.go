@@ -182,8 +182,8 @@ func (m *Machine) end(name string, now time.Time, result string) {
 	r.step = now
 }
 
-// refuse tells deployments why they have fewer replicas than they want, or once that they have what they
-// want. A new leader does not know what they have learned.
+// refuse tells each deployment that lacks replicas why. A deployment that no longer lacks any gets one empty
+// refusal. A new leader does not know what its predecessor sent, so it sends at least one to every deployment.
 func (m *Machine) refuse() {
 	r := &m.round
 	unmet := make(map[string]bool)

@@ -53,10 +53,10 @@
 //	released        releasing                                    absent     release the pages
 //	release-failed  releasing                                    resident   —
 //
-// A copy is to be dropped if its last user says so, or that it is to be parked or kept, if no replica has
-// served with it, or if the device was lost or quarantined. A copy that is wanted needs memory, which
-// core/device finds; it may evict unused copies for it, those that no deployment wants first, then
-// those that are not read, then those unused for longest.
+// A copy is to be dropped if the fate given by its last user is Drop, Park or ParkOrKeep, if no replica has served
+// with it, or if the device was lost or quarantined. A copy that is wanted needs memory, which core/device finds;
+// it may evict unused copies for it, those that no deployment wants first, then those that are not read, then those
+// unused for longest.
 //
 // # Readers
 //

@@ -11,9 +11,8 @@ type (
 		Source Source
 	}
 
-	// Release frees the memory of a copy. With Park, it is copied to the host cache before, as far as
-	// there is room. With OrKeep, it is not freed if there is none. The caller reports Machine.Released or
-	// ReleaseFailed.
+	// Release frees the memory of a copy. With Park, the weights are first copied to the host cache. If that fails,
+	// they are freed anyway, or kept with OrKeep. The caller reports Machine.Released or ReleaseFailed.
 	Release struct {
 		Copy         uint64
 		Park, OrKeep bool

@@ -138,8 +138,7 @@ func (m *Machine) Counted() (bytes int64) {
 	return bytes
 }
 
-// Evictable returns the unused copies that can be evicted, in the order in which they are: those
-// that no deployment wants first, then those unused for longest.
+// Evictable returns the unused copies in eviction order; see evictionOrder.
 func (m *Machine) Evictable() (all []Copy) {
 	for _, c := range m.sorted() {
 		if c.state == Resident && len(c.users) == 0 {

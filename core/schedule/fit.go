@@ -142,8 +142,8 @@ type preference struct {
 	shared   int     // replicas of other models
 	node     int     // replicas of the model on the node, likewise
 	weights  Where   // the nearest place that has the weights; a higher value is better
-	use      float64 // expected utilization; 0.5 if it is unknown
-	spare    int64   // bytes less than those of an empty device
+	use      float64 // utilization; 0 without replicas of other models, 0.5 if unknown
+	spare    int64   // bytes that the device's replicas need at least
 }
 
 // preferenceOf returns the preference for a device. nodes has the number of replicas of the model by node.
@@ -172,8 +172,9 @@ func (w *world) preferenceOf(q request, d *device, nodes map[string]int) prefere
 	return p
 }
 
-// compare orders preferences. Weights on the device count more than spare memory, and less than a device
-// without other models and than nodes with fewer replicas of the model.
+// compare orders preferences, best first, by: fewest replicas of the model on the device; no replica of another
+// model; fewest replicas of the model on the node; nearest weights; lowest utilization; fewest bytes that the
+// device's replicas need.
 func (p preference) compare(q preference) int {
 	return cmp.Or(cmp.Compare(p.siblings, q.siblings), cmp.Compare(min(p.shared, 1), min(q.shared, 1)),
 		cmp.Compare(p.node, q.node), cmp.Compare(q.weights, p.weights), cmp.Compare(p.use, q.use),

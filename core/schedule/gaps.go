@@ -18,7 +18,7 @@ type Gaps struct {
 	Over     [gapSteps]Gap
 }
 
-// Gap has the gaps that were at least as long as a time: 30 s, 1 min, 2 min, and so on.
+// Gap sums up the gaps that reached a given length: 30 s, 1 min, 2 min, and so on.
 type Gap struct {
 	Beyond float64 // seconds that they lasted beyond it, in all
 	Ended  float64 // number of those that a request has ended
@@ -55,8 +55,8 @@ func (g *Gaps) see(now, last time.Time) {
 }
 
 // next returns the expected time until the next request, if the last one was at least leastGap ago: the mean by
-// which earlier gaps exceeded the largest length that the present one has reached. It counts as much as one
-// earlier gap that the present one would last as long again.
+// which gaps exceeded the largest length that the present one has reached. The mean includes one assumed gap that
+// exceeded this length by the length itself, so that few observations do not decide alone.
 func (g *Gaps) next(now time.Time) (next time.Duration, known bool) {
 	age := leastGap
 	if g.Last.IsZero() || now.Sub(g.Last) < age {

@@ -65,8 +65,10 @@ func (w *world) judgeStart(r *replica, all map[string]*replica) {
 	}
 }
 
-// deadline returns the time by which a replica must serve. One that waits for others is late as soon as the first of
-// those is, which have LeaveTimeout and StartTimeout since it was assigned, or since they began to leave.
+// deadline returns the time by which a replica must serve. A replica that waits for others to leave gets
+// LeaveTimeout + StartTimeout, counted from its assignment or from when the other began to leave, whichever is
+// later. If it waits for several, the earliest such time counts. Any other replica gets startLimit, and
+// LeaveTimeout in addition if it has waited for others and has not begun to load.
 func (w *world) deadline(r *replica) (until time.Time) {
 	until = r.Since.Add(w.startLimit(r.model))
 	if r.Progress == Assigned && len(r.After) > 0 {

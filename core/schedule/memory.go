@@ -120,8 +120,8 @@ func (m Memory) revise(name, revision string, devices []*device) {
 	m.Models[name] = memory
 }
 
-// rank returns the priority with which a model is planned. A change counts at once, but only one in a residence:
-// models whose priorities change all the time would displace each other as often.
+// rank returns the priority that the model is planned with. A changed priority takes effect at once, but at most
+// once per residence time. Otherwise models whose priorities keep changing would keep displacing each other.
 func (w *world) rank(m *model) Priority {
 	memory, known := w.memory.Models[m.Name]
 	switch {

@@ -88,7 +88,8 @@ func (w *world) room(m *model) *Room {
 		if w.works(m, d).kind == "" {
 			need := m.needOn(d, here)
 			t := tenants{device: d.Name, memory: d.budget(here), holders: d.holders(m)}
-			t.memory.Fixed += need.Fixed - m.Need.Fixed - m.Weights // it shares them
+			// Subtract the weights if the replica would share those of another one on this device.
+			t.memory.Fixed += need.Fixed - m.Need.Fixed - m.Weights
 			devices = append(devices, t)
 		}
 	}

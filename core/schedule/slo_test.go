@@ -108,8 +108,9 @@ func TestMeasuredSLOCounts(t *testing.T) {
 	}
 }
 
-// TestProfileIsNoChance checks that replicas are not too few by their profile if the arrivals of a window may be more
-// than those of some minutes by chance, and that one leaves if the others serve 1.1 times the rate.
+// TestProfileIsNoChance checks that the profile asks for no more replicas if the window's arrival rate may exceed
+// the average of several minutes only by chance, and that it allows one fewer only if the remaining ones would
+// serve 1.1 times the rate.
 func TestProfileIsNoChance(t *testing.T) {
 	for _, c := range []struct {
 		rate, carries float64

@@ -97,8 +97,8 @@ func (m *Machine) End(name string, turn uint64, used time.Duration, now time.Tim
 	return m.on(event{kind: Ends, name: name, turn: turn, used: used, now: now})
 }
 
-// EndAndAsk is End for a replica that has more work. If it asked later, the turn would go to another
-// one whatever their classes and shares.
+// EndAndAsk is End followed by Ask, in one event. With two calls, End would grant the next turn to another waiting
+// replica before this one has asked, regardless of class and share.
 func (m *Machine) EndAndAsk(name string, turn uint64, used time.Duration, next Request, now time.Time) []Effect {
 	return m.on(event{kind: Ends, name: name, turn: turn, used: used, request: next, more: true, now: now})
 }

@@ -53,7 +53,7 @@ func (a *Arena) InMemory() bool { return true }
 // Depth implements Store. A GPU copies about as fast as a few cores compute checksums.
 func (a *Arena) Depth() int { return 4 }
 
-// Fill implements Store. It makes no copy besides that of from.
+// Fill implements Store. It lets from write directly into the slot, so there is no extra copy.
 func (a *Arena) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	return a.fillSlot(ctx, slot, h, bytes, func(into []byte) ([]uint64, error) {
 		err := from(into)

@@ -17,7 +17,8 @@
 // written before the launch: tokens, positions, slots, block tables, the adapter of each row, and the
 // tables of adapters, whose sizes are those for the maximum. A token is sampled on the CPU, after the
 // launch. The rows that a batch lacks are padding (sequence and slot -1), which reads and writes no
-// block. A row's result does not depend on the other rows, so the results are the same bits.
+// block. A row's result does not depend on the other rows, so the results are bit-identical with and
+// without graphs.
 //
 // Graphs stay valid when the KV memory grows or shrinks: its addresses are reserved once, and a graph
 // is captured for all blocks that there may ever be at them. Step refuses a block that is not there, as

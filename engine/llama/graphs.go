@@ -10,8 +10,8 @@ import (
 	"troupe/engine"
 )
 
-// GraphMode is when an engine captures its decode steps as graphs. The results are the same bits
-// with and without graphs.
+// GraphMode is when an engine captures its decode steps as graphs. The results are bit-identical with and without
+// graphs.
 type GraphMode int
 
 // The modes.

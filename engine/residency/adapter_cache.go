@@ -102,8 +102,8 @@ func (s *AdapterCache) loadCopy(
 	return s.load(ctx, key, copy.File, content, copy.Sums, pages)
 }
 
-// loadFiles reads the files of an adapter. If the use is for that, their content stays in host memory,
-// even if the device cannot take it.
+// loadFiles loads an adapter from its files. If use is filling an image, the content stays in the host cache, even
+// if the copy to the device fails.
 func (s *AdapterCache) loadFiles(
 	ctx context.Context, key string, file engine.AdapterFile, use *ImageUse, pages []uint32,
 ) error {

@@ -13,7 +13,7 @@ type decoder struct {
 	byteLevel    bool
 	byteFallback bool
 	replace      []func(string) string // applied to each token
-	metaspace    bool                  // in a text's first token they are dropped, not replaced by spaces
+	metaspace    bool                  // drop ▁ in the first token of a text instead of replacing it by a space
 	strip        string                // cut from the start of a text, at most stripMost times
 	stripMost    int
 }

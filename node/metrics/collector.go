@@ -14,7 +14,8 @@ import (
 // scrapeTimeout is the maximum time for actors to answer a scrape.
 const scrapeTimeout = time.Second
 
-// Source returns the counters of the devices, the tiers, the replicas and the router of a node.
+// Source provides the status of a node's devices, replicas, host cache and KV tiers, and its router's view of the
+// cluster.
 type Source interface {
 	// LocalGPUs returns the status of the devices of this node.
 	LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error)

@@ -30,7 +30,7 @@ func (p Played) TPOT(a Answer) time.Duration {
 	return (p.Last - p.First) / time.Duration(a.Tokens-1)
 }
 
-// TimedOut reports whether the time of the request was up, which is an answer too.
+// TimedOut reports whether the request was answered with a timeout.
 func (p Played) TimedOut() bool { return refusalCode(p.Err) == timedOut }
 
 // Play sends each request at its time, to one gateway after another, and waits for all answers. A request whose

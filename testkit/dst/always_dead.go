@@ -14,9 +14,9 @@ import (
 // lateAfter is the time after the end of a session within which its replica learns of it.
 const lateAfter = time.Second
 
-// deadLetters checks the messages of a node that find no actor. In a calm run there are none once
-// the actors have started, except to replicas that a command has stopped, and the last tokens, and
-// the answer to a submission, for a client that has disconnected, and the end of a session that has ended.
+// deadLetters checks the node's dead letters. In a calm run, once the actors have started, the only ones allowed
+// are messages to replicas that a command has stopped, messages that cross the end of a session, and notices of the
+// actor system; see deadLetter.
 func (n *Node) deadLetters() {
 	n.system.EventStream.Subscribe(func(event any) {
 		if d, ok := event.(*actor.DeadLetterEvent); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// checkEnded checks, when an incarnation of an actor has ended, that it has canceled the contexts of its
+// checkEnded checks, when an incarnation of an actor has ended, that it has cancelled the contexts of its
 // jobs: otherwise they go on beside those of the next one.
 func (n *Node) checkEnded(a actor.Actor, self *actor.PID, message any) {
 	switch message.(type) {
@@ -21,7 +21,7 @@ func (n *Node) checkEnded(a actor.Actor, self *actor.PID, message any) {
 	}
 }
 
-// livingContexts returns the fields of an actor with a context that is not canceled.
+// livingContexts returns the fields of an actor with a context that is not cancelled.
 func livingContexts(a actor.Actor) (fields []string) {
 	v := reflect.ValueOf(a)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {

@@ -17,9 +17,9 @@ import (
 	"troupe/testkit/natskv"
 )
 
-// What planners store is checked with each write of the store. Only a planner changes assignments, in its
-// own term, over those of the same or an earlier term, and together with the number of replicas. No replica
-// starts and no memory is leased for one where it is not assigned, apart from a moment after it was.
+// Each write to the store is checked. Only a planner changes assignments: in its own term, over those of the same
+// or an earlier term, and together with the number of replicas. Replicas start and lease memory only where they are
+// assigned, or were until a moment ago.
 
 // followWithin is the virtual time within which a deployment learns of what is stored: its leader may be cut
 // off from the store, or paused, before another node leads. followCalm is that without faults.

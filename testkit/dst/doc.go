@@ -40,7 +40,7 @@
 //   - an actor knows every message that it receives, and crashes only for an injected reason
 //   - what a timer or job of an earlier incarnation reports, or what an actor receives for an earlier
 //     incarnation, changes nothing, even if it comes again right after a restart
-//   - the jobs of an actor are canceled when its incarnation ends
+//   - the jobs of an actor are cancelled when its incarnation ends
 //
 // In a calm run (Options.Calm), without faults and with commands of operators at most, also:
 //

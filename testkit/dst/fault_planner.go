@@ -65,8 +65,8 @@ func (f *Fault) drawPlanner(rng *rand.Rand, o Options, span func(least, most tim
 	}
 }
 
-// stepFaults are the faults that occur in the next step of that name of the planner that leads. The fault of
-// a node is one of its node then.
+// stepFaults holds faults that wait for the leading planner to reach the step Fault.Step. A fault of a node then
+// hits the node of that planner.
 type stepFaults struct {
 	mu  sync.Mutex
 	due []Fault

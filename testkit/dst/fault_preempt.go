@@ -12,10 +12,10 @@ import (
 	"troupe/node/query"
 )
 
-// Preempt: a replica of Model is preempted, the one of number Count among those that run. Its sequences
-// may finish for Deadline, and its weights have the given Fate. With Force it may be the last one. After
-// For the operator takes the preemptions of the model back, or never if that is 0: then it is not the
-// last one, not even of a model that may sleep.
+// Preempt preempts a replica of Model: number Count, modulo their number, of those that run. Its sequences may
+// finish within Deadline; Fate is what happens to its weights. With Force, the model may fall below its minimum of
+// replicas. After For, the operator withdraws the model's preemptions. If For is 0, the preemption is permanent,
+// and it is skipped if the model wants fewer than two replicas.
 const Preempt FaultKind = "preempt"
 
 // WeightsFate is what becomes of the weights of a preempted replica.

@@ -51,13 +51,13 @@ func (c *cluster) restless() (left []string) {
 	return left
 }
 
-// leases has the levels of the replicas by node, device and name, which are those of their leases.
+// leases has the level of each replica by "node/device/name". A lease has the name of its replica.
 type leases map[string]messages.Level
 
 func (l leases) has(lease string) bool { _, ok := l[lease]; return ok }
 
-// lacksMemory reports whether no device has room for a replica, since replicas of another model share one.
-// One of them moves only 5 minutes after a move that failed for lack of memory.
+// lacksMemory reports whether a deployment reports NO_MEMORY after an allocation fault. Then two replicas of
+// another model may share a device, and they move apart only 5 minutes after a failed move.
 func (c *cluster) lacksMemory(model string) bool {
 	if c.MaxSequences <= maxSequences ||
 		!slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Kind == FailAllocs }) {

@@ -120,7 +120,8 @@ func (d Day) bucket(p *program, t int, multiple float64) {
 	p.costs = append(p.costs, fmt.Sprintf("%.12g %s", d.Hours, devices))
 }
 
-// serveLater adds what is served of a batch model.
+// serveLater adds the rows for a batch model, whose requests may be served later: the total served never exceeds
+// the total arrived or the capacity of the replicas, and all are served by the end of the day.
 func (d Day) serveLater(p *program, i int, multiple float64) {
 	m := d.Models[i]
 	arrived := 0.0

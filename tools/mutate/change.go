@@ -19,7 +19,7 @@ const (
 	changeNext  kind = "next"    // a row of a transition table enters another state
 	dropEffect  kind = "effect"  // a machine's effect is dropped
 	dropSend    kind = "send"    // a message, watch or stop is not sent
-	dropRelease kind = "release" // something is not released, canceled or forgotten
+	dropRelease kind = "release" // something is not released, cancelled or forgotten
 	swap        kind = "swap"    // two effects or calls are swapped
 	acceptStale kind = "stale"   // a comparison of terms, incarnations, attempts or revisions is dropped
 	dropCheck   kind = "check"   // a condition under which a function returns early is dropped, or half of one

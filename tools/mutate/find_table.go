@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// defaultFields are the fields of a row whose type is in another package.
+// defaultFields are the field names, in order, of a row type declared in another package.
 var defaultFields = []string{"from", "on", "when", "to", "do", "does"}
 
 // table finds the changes to a transition table: a row or its guard is dropped, or its next state
