@@ -76,7 +76,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checkTerm(self, sender, m)
-	c.turn(self.GetAddress(), m)
+	c.turn(self, m)
 	c.checkPlace(self, m)
 	c.checkSender(self, sender, m)
 	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {

@@ -33,7 +33,7 @@ type planChecks struct {
 	planners map[uint64]string               // node that has stored assignments, by term
 	stored   map[string]map[string]bool      // by model: replicas with their places, "m-0 on n0/gpu-0"
 	until    map[string]map[string]time.Time // by model: until when those that are no longer stored were
-	restored bool                            // older values may come back
+	restored bool                            // a fault has brought back older values
 	turns    map[string]*course              // by model, since the end of the load
 	counts   Seen
 }
@@ -44,6 +44,13 @@ type course struct{ last, direction, reversals int }
 func newPlanChecks() planChecks {
 	return planChecks{planners: make(map[uint64]string), stored: make(map[string]map[string]bool),
 		until: make(map[string]map[string]time.Time), counts: make(Seen)}
+}
+
+// restore notes that older values come back from now on.
+func (c *checks) restore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans.restored = true
 }
 
 // planned counts what a planner has decided.

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/messages"
+	"troupe/node/query"
 )
 
 // turnWithin is the virtual time within which a replica gets a turn in a calm run: a second, after
@@ -17,7 +19,7 @@ const turnWithin = 1500 * time.Millisecond
 // turn of another one is overdue.
 type turnChecks struct {
 	running map[*Device]int
-	overdue map[string]map[string]bool // by node and replica: its turn is overdue
+	overdue map[string]map[string]bool // by device, "n0/gpu-0", and replica: its turn is overdue
 	started map[string]uint64          // by node and replica: incarnation that last requested a turn
 	taken   uint64                     // turns of one step
 	reports uint64                     // of overdue turns
@@ -38,9 +40,9 @@ func (c *checks) stepBegins(d *Device) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t, node := &c.turns, nodeOf(d.info.UUID)
-	if t.running[d]++; t.running[d] > 1 && len(t.overdue[node]) == 0 {
-		c.failLocked("two replicas of %s run steps at once, and no turn is overdue", node)
+	t := &c.turns
+	if t.running[d]++; t.running[d] > 1 && len(t.overdue[d.name()]) == 0 {
+		c.failLocked("two replicas of %s run steps at once, and no turn is overdue", d.name())
 	}
 }
 
@@ -53,18 +55,33 @@ func (c *checks) stepEnds(d *Device) {
 	c.turns.running[d]--
 }
 
-// turn follows a message about turns that an actor of a node is about to handle. The caller must hold
-// c.mu.
-func (c *checks) turn(address string, m proto.Message) {
-	t, node := &c.turns, nodeOf(address)
+// crashed forgets the turns of the devices of a node.
+func (c *checks) crashed(node string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for device := range c.turns.overdue {
+		if strings.HasPrefix(device, node+"/") {
+			delete(c.turns.overdue, device)
+		}
+	}
+}
+
+// turn follows a message about turns that an actor is about to handle: one of a gpu actor, or one to it. The
+// caller must hold c.mu.
+func (c *checks) turn(self *actor.PID, m proto.Message) {
+	t, node := &c.turns, nodeOf(self.GetAddress())
+	device := node + "/" + strings.TrimPrefix(self.GetId(), query.GPU(""))
 	switch m := m.(type) {
 	case *messages.TurnEnded:
-		delete(t.overdue[node], m.GetReplica())
+		delete(t.overdue[device], m.GetReplica())
 	case *messages.RequestTurn: // a repeated one ends no turn, but that of a new incarnation does
 		name := node + "/" + m.GetReplica()
 		if m.GetStarted() != t.started[name] {
 			t.started[name] = m.GetStarted()
-			delete(t.overdue[node], m.GetReplica())
+			delete(t.overdue[device], m.GetReplica())
 		}
 	case *messages.TurnGranted:
 		if !m.GetOpen() {
@@ -87,8 +104,9 @@ func (c *checks) posted(node string, message any) {
 	defer c.mu.Unlock()
 	t := &c.turns
 	t.reports++
-	if t.overdue[node] == nil {
-		t.overdue[node] = make(map[string]bool)
+	device := node + "/" + m.GetGpu()
+	if t.overdue[device] == nil {
+		t.overdue[device] = make(map[string]bool)
 	}
-	t.overdue[node][m.GetReplica()] = true
+	t.overdue[device][m.GetReplica()] = true
 }

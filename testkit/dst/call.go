@@ -31,7 +31,7 @@ type Call struct {
 
 // NewCall returns a call of a model.
 func NewCall(id, model string, prompt []uint32, tokens int) *Call {
-	return &Call{ID: id, want: Output(prompt, tokens, ""), Sequence: &messages.SequenceSpec{
+	return &Call{ID: id, want: Output(model, prompt, tokens, ""), Sequence: &messages.SequenceSpec{
 		Model: model, Prompt: prompt, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 		Sampling: &messages.SamplingParams{MaxTokens: uint32(tokens)}}}
 }
@@ -40,7 +40,7 @@ func NewCall(id, model string, prompt []uint32, tokens int) *Call {
 func (c *Call) expect(adapter string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.want = Output(c.Sequence.GetPrompt(), len(c.want), adapter)
+	c.want = Output(c.Sequence.GetModel(), c.Sequence.GetPrompt(), len(c.want), adapter)
 }
 
 // Output implements session.Client.

@@ -3,6 +3,7 @@ package dst
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ func NewDevice(name string, bytes int64) *Device {
 		next: 1 << 20, allocated: make(map[cuda.Ptr][]byte), reserved: make(map[cuda.Ptr]int64),
 		mapped: make(map[cuda.Ptr]*physical), images: make(map[*deviceHostMemory]bool)}
 }
+
+// name returns "node/device".
+func (d *Device) name() string { return strings.Replace(d.info.UUID, "-", "/", 1) }
 
 // setLost makes every call fail with cuda.ErrDeviceLost, or lets calls succeed again. An engine does not
 // survive that.
@@ -134,6 +138,7 @@ func (d *Device) Free(p cuda.Ptr) error {
 	defer d.mu.Unlock()
 	b, ok := d.allocated[p]
 	if !ok {
+		d.violate("memory at %#x is freed, and not allocated", p)
 		return fmt.Errorf("free of %#x, which is not allocated", p)
 	}
 	d.used -= int64(len(b))
@@ -165,6 +170,7 @@ func (m *deviceHostMemory) Free() error {
 	m.device.mu.Lock()
 	defer m.device.mu.Unlock()
 	if m.freed {
+		m.device.violate("host memory is freed twice")
 		return errors.New("host memory is freed twice")
 	}
 	m.freed = true
@@ -301,6 +307,7 @@ func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) e
 		at := p + cuda.Ptr(done)
 		page := d.mapped[at/pageBytes*pageBytes]
 		if page == nil {
+			d.violate("%d bytes at %#x are used, and not mapped", bytes, p)
 			return fmt.Errorf("access of %d bytes at %#x, which are not mapped", bytes, p)
 		}
 		b := page.bytes[at%pageBytes:]

@@ -31,10 +31,10 @@ const (
 type state [stateBytes]byte
 
 // next returns the states of a token that follows a token with the given states.
-func next(previous [layers]state, token uint32, adapter string) (now [layers]state) {
+func next(previous [layers]state, token uint32, with string) (now [layers]state) {
 	var t [4]byte
 	binary.LittleEndian.PutUint32(t[:], token)
-	now[0] = state(hashOf([]byte{0}, previous[0][:], t[:], []byte(adapter)))
+	now[0] = state(hashOf([]byte{0}, previous[0][:], t[:], []byte(with)))
 	for l := 1; l < layers; l++ {
 		now[l] = state(hashOf([]byte{byte(l)}, previous[l][:], now[l-1][:]))
 	}
@@ -58,10 +58,10 @@ func choose(all [][layers]state) uint32 {
 	return firstText + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-firstText)
 }
 
-// Output returns the first n tokens that a correct replica computes for a prompt with the adapter of
-// the given hash; see adapterID.
-func Output(prompt []uint32, n int, adapter string) (output []uint32) {
-	tokens, _ := generate(prompt, adapter, sample.Params{}, limits{most: n})
+// Output returns the first n tokens that a correct replica of a model computes for a prompt with the adapter
+// of the given hash; see adapterID.
+func Output(model string, prompt []uint32, n int, adapter string) (output []uint32) {
+	tokens, _ := generate(prompt, model+adapter, sample.Params{}, limits{most: n})
 	for _, t := range tokens {
 		output = append(output, t.ID)
 	}
@@ -141,15 +141,18 @@ func (l *Loader) place(device cuda.Device, path string, at cuda.Ptr) (engine.Wei
 	return w, nil
 }
 
-// damage returns how the weights in memory differ from those of the model; "" if they do not.
-func (w *weights) damage() (string, error) {
-	var found state
-	err := w.device.(*Device).access(w.at.Offset(damageAt), len(found),
-		func(offset int, b []byte) { copy(found[offset:], b) })
-	if err != nil || found == (state{}) {
+// read returns what the weights in memory are: the name of their model, and how they are damaged, if they are.
+func (w *weights) read() (string, error) {
+	var found [damageAt + stateBytes]byte
+	err := w.device.(*Device).access(w.at, len(found), func(offset int, b []byte) { copy(found[offset:], b) })
+	if err != nil {
 		return "", err
 	}
-	return string(found[:]), nil
+	model := modelIn(pathIn(found[:damageAt]))
+	if damage := found[damageAt:]; slices.Max(damage) > 0 {
+		return model + string(damage), nil
+	}
+	return model, nil
 }
 
 func (w *weights) Info() engine.ModelInfo { return InfoOf(w.path) }
@@ -218,11 +221,11 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 		if err := pass(ctx, s.Gate); err != nil {
 			return nil, &engine.StepAborted{Sequence: i, Err: err}
 		}
-		damage, err := e.weights.damage()
+		weights, err := e.weights.read()
 		if err != nil {
 			return nil, err
 		}
-		t, err := e.compute(s, adapters[i], damage)
+		t, err := e.compute(s, adapters[i], weights)
 		if loses {
 			loses, err = false, e.weights.device.(*Device).lose(l.Runtime, lost)
 		}
@@ -257,15 +260,15 @@ func pass(ctx context.Context, gate engine.Gate) error {
 }
 
 // compute writes the states of a sequence's tokens and returns the token that follows them. adapter
-// is the hash of the sequence's adapter at the start of the step, which must not have changed. damage is
-// that of the weights.
-func (e *simulatedEngine) compute(s engine.Sequence, adapter, damage string) (uint32, error) {
+// is the hash of the sequence's adapter at the start of the step, which must not have changed. weights is
+// what the weights in memory are.
+func (e *simulatedEngine) compute(s engine.Sequence, adapter, weights string) (uint32, error) {
 	if now, err := e.adapterID(s.Adapter); err != nil {
 		return 0, err
 	} else if now != adapter {
 		adapter += now
 	}
-	adapter += damage
+	with := weights + adapter
 	all := make([][layers]state, 0, s.Position+len(s.Tokens))
 	for i := range s.Position {
 		one, err := e.read(s.Blocks, i)
@@ -279,7 +282,7 @@ func (e *simulatedEngine) compute(s engine.Sequence, adapter, damage string) (ui
 		if len(all) > 0 {
 			last = all[len(all)-1]
 		}
-		now := next(last, t, adapter)
+		now := next(last, t, with)
 		if err := e.write(s.Blocks, s.Position+i, now); err != nil {
 			return 0, err
 		}

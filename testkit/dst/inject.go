@@ -23,6 +23,9 @@ func (c *cluster) inject(f Fault) {
 
 func (c *cluster) injectNow(f Fault) {
 	n := c.nodes[f.Node]
+	if restores(f) {
+		c.checks.restore()
+	}
 	later := func(do func()) {
 		c.world.at(time.Now().Add(f.For), func() string { return "end of " + f.String() }, do)
 	}

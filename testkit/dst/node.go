@@ -140,6 +140,7 @@ func (n *Node) stopActors() {
 // Crash ends the node without notice. Its memory is lost.
 func (n *Node) Crash() {
 	n.crashed = true
+	n.cfg.checks.crashed(n.cfg.Name)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
 	n.cfg.tier.crash()

@@ -75,6 +75,7 @@ func (g *requests) next(id string) *request {
 		body["n"] = choices
 	}
 	e := g.sampling(r, body)
+	e.model = r.model
 	first := e
 	first.prompt = prompts[0]
 	g.stop(&e, first.want(), body)

@@ -32,7 +32,9 @@ func (c *cluster) disagreements(report func(string, ...any)) {
 		}
 	}
 	for _, n := range c.alive() {
-		c.restlessHBM(n, replicas, report)
+		for i := range n.devices {
+			c.restlessHBM(n, query.GPUName(i), replicas, report)
+		}
 		for _, id := range leftProcesses(n.system) {
 			report("%s still has %s", n.cfg.Name, id)
 		}
@@ -97,10 +99,12 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 	return true
 }
 
-// restlessHBM compares the leases of the HBM tier with the replicas of a node.
-func (c *cluster) restlessHBM(n *Node, replicas map[string]*messages.ReplicaStatus, report func(string, ...any)) {
-	where := n.cfg.Name + "/" + query.GPUName(0)
-	s, ok := ask[*messages.TierStatus](c, n, n.pid(query.GPU(query.GPUName(0))+"/hbm"), &messages.GetTier{})
+// restlessHBM compares the leases of the HBM tier of a device with the replicas on it.
+func (c *cluster) restlessHBM(n *Node, gpu string, replicas map[string]*messages.ReplicaStatus,
+	report func(string, ...any),
+) {
+	where := n.cfg.Name + "/" + gpu
+	s, ok := ask[*messages.TierStatus](c, n, n.pid(query.GPU(gpu)+"/hbm"), &messages.GetTier{})
 	if !ok {
 		report("the HBM tier of %s does not answer", where)
 		return
@@ -111,7 +115,7 @@ func (c *cluster) restlessHBM(n *Node, replicas map[string]*messages.ReplicaStat
 	}
 	for _, name := range slices.Sorted(maps.Keys(replicas)) {
 		r := replicas[name]
-		if !strings.HasPrefix(name, n.cfg.Name+"/") {
+		if !strings.HasPrefix(name, n.cfg.Name+"/") || r.GetGpu() != gpu {
 			continue
 		}
 		l := c.leaseOf(blocks, r.GetName())

@@ -166,7 +166,6 @@ func Run(o Options) Result {
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
 	c.clientOf[c.operator.client] = operatorName
-	c.checks.plans.restored = slices.ContainsFunc(c.result.Faults, restores)
 	c.server.OnWrite(func(w natskv.Write) { c.checks.wrote(c.clientOf[w.Client], w) })
 	for _, name := range c.names {
 		c.start(name)
@@ -188,6 +187,7 @@ func Run(o Options) Result {
 	}
 	c.check()
 	c.checkRest()
+	c.checkServes()
 	c.checkTurns()
 	c.checkLivelock()
 	c.checkElastic()

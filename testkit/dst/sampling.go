@@ -52,13 +52,13 @@ type limits struct {
 	stops       []uint32 // tokens that end the output after the least number; they are not part of it
 }
 
-// generate returns what a correct replica generates for a prompt, and whether it stopped because of
-// a token in the limits.
-func generate(prompt []uint32, adapter string, p sample.Params, l limits) (output []sample.Token, stopped bool) {
+// generate returns what a correct replica generates for a prompt, and whether it stopped because of a token in
+// the limits. with is the name of the model, followed by the hash of the adapter.
+func generate(prompt []uint32, with string, p sample.Params, l limits) (output []sample.Token, stopped bool) {
 	var all [][layers]state
 	var last [layers]state
 	for _, t := range prompt {
-		last = next(last, t, adapter)
+		last = next(last, t, with)
 		all = append(all, last)
 	}
 	for len(output) < l.most {
@@ -70,7 +70,7 @@ func generate(prompt []uint32, adapter string, p sample.Params, l limits) (outpu
 			return output, true
 		}
 		output = append(output, t)
-		last = next(last, t.ID, adapter)
+		last = next(last, t.ID, with)
 		all = append(all, last)
 	}
 	return output, false

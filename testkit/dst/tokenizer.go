@@ -19,6 +19,12 @@ func modelPath(model, files int) string {
 	return strings.Replace(tokenizerFolder, "kjv", strings.Repeat("./", model+files*(len(models)+maxCrowd))+"kjv", 1)
 }
 
+// modelIn returns the name of the model with a path of modelPath.
+func modelIn(path string) string {
+	steps := strings.Count(path, "./") - strings.Count(tokenizerFolder, "./")
+	return modelsOf(maxCrowd)[max(steps, 0)%(len(models)+maxCrowd)].name
+}
+
 // textOf is the tokenizer of all models.
 var textOf = sync.OnceValue(func() *tokenizer.Tokenizer {
 	t, err := tokenizer.LoadFor(modelfile.Roots{}, tokenizerFolder, vocab)
