@@ -7,7 +7,7 @@
 //
 // These differ from a real server, which gives fewer guarantees here than the product uses: a
 // client that loses its connection loses its watches; and a server that is stalled answers nothing,
-// as one without a majority does.
+// as one without a majority does. Keys have no TTL, since the product sets none (see cluster/members).
 package natskv
 
 import (
