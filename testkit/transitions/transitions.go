@@ -1,5 +1,11 @@
-// Package transitions checks the transition tables of the machines in core: that doc.go shows them as they
-// are, and that each row can apply.
+// Package transitions checks the transition tables of the machines in core by their rows alone, without
+// running a machine: that doc.go shows them as they are (Documented), that no row is hidden by a single earlier
+// row without a guard (Sound), that each event has a row in each state (Total), and that each state is entered
+// and left (Connected).
+//
+// It does not check that each row can apply. It does not find a row that several earlier ones hide together,
+// or a row whose guard never holds. The tests of the machines, and the list of rows that testkit/dst does not
+// reach, show which rows apply.
 package transitions
 
 import (
@@ -87,8 +93,8 @@ func draw(title string, rows []table.Line, group Group) string {
 	return out.String()
 }
 
-// Sound checks that no row is hidden behind an earlier one without a guard, and that rows that
-// ignore an event have a reason and change no state.
+// Sound checks that no row is hidden by one earlier row: one for the same event, without a guard, and with all
+// of its states. It also checks that rows that ignore an event have a guard as their reason, and change no state.
 func Sound(t *testing.T, tables ...Table) {
 	t.Helper()
 	for _, of := range tables {
