@@ -1,13 +1,14 @@
 // Command mutate checks the simulation of testkit/dst by breaking the protocols that it should
 // check (mutation testing). A seed selects the changes, evenly over folders and kinds. All changes
 // are built into one test, in which one at a time is put into effect. A change that no run of the
-// simulation finds has survived: a property is missing, or the change breaks nothing.
+// simulation finds has survived: a property is missing, the change breaks nothing, or the time was up.
 //
 //	go run ./tools/mutate -seed 1 -n 60
 //
 // One pass without a change shows which runs reach which changes; each change is tried in those only, the
-// likely ones first, until one fails. If none does, the tests of the changed package are run. With -runs=false
-// only these are run, which takes minutes instead of hours. The files themselves are not changed.
+// likely ones first, until one fails or they have taken -limit of processor time. If none fails, the tests of
+// the changed package are run. With -runs=false only these are run, which takes minutes instead of hours. The
+// files themselves are not changed.
 package main
 
 import (
@@ -19,14 +20,17 @@ import (
 	"time"
 )
 
-// folders have the protocols of the cluster.
+// folders have the protocols of the cluster: the machines of core, and the actors. Other packages of core
+// compute or choose: a change there gives a worse choice, such as a slower route, and breaks no protocol
+// (core/backend, capacity, cost, demand, loadsource, quota, route, sample, schedule, units, utilization). Three
+// packages are below all protocols: core/table, actors/supervise and actors/model/replica/wire.
 const folders = "core/session,core/deployment,core/leadership,core/replica,core/migrate,core/restore,core/offload," +
 	"core/export,core/tier,core/remote,core/device,core/quarantine,core/router,core/lora,core/hbm,core/kv," +
 	"core/batch,core/switching,core/preempt,core/wake,core/turns,core/hostcache,core/residency,core/planner," +
-	"core/restart,core/health,actors/adapter,actors/exporter,actors/gpu,actors/hostcache,actors/kvblock," +
+	"core/restart,core/health,core/verify,actors/adapter,actors/exporter,actors/gpu,actors/hostcache,actors/kvblock," +
 	"actors/planner,actors/model/deployment,actors/model/replica,actors/model/replica/copier," +
-	"actors/model/replica/migration,actors/model/replica/tiering,actors/model/replicaset,actors/model/router," +
-	"actors/model/session,actors/model/stepper"
+	"actors/model/replica/migration,actors/model/replica/migration/transfer,actors/model/replica/tiering," +
+	"actors/model/replicaset,actors/model/router,actors/model/session,actors/model/stepper"
 
 // options are the flags.
 type options struct {
@@ -49,7 +53,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "`seed` that selects the changes")
 	flag.IntVar(&o.count, "n", 60, "`number` of changes")
 	flag.IntVar(&o.seeds, "seeds", 25, "`number` of runs with faults")
-	flag.DurationVar(&o.limit, "limit", time.Minute, "processor `time` for the runs with one change")
+	flag.DurationVar(&o.limit, "limit", time.Minute, "processor `time` after which no run begins with the same change")
 	flag.BoolVar(&o.list, "list", false, "list the changes and run nothing")
 	flag.BoolVar(&o.own, "own", true, "run the tests of a survivor's own package")
 	flag.BoolVar(&o.runs, "runs", true, "try the changes in the runs of the simulation")

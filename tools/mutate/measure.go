@@ -100,6 +100,9 @@ func (m *measurement) one(o options, n int) (r outcome, err error) {
 	r.reached = slices.ContainsFunc(m.parts, func(p part) bool { return p.Reach[n] })
 	key := fmt.Sprintf("%s %d %s", m.hash, o.seeds, r.change)
 	c, ok := known(s, s.Course, key)
+	if ok && o.runs && c.By == timeIsUp && c.Took <= o.limit { // it was tried with a lower limit
+		ok = false
+	}
 	if !ok && o.keep {
 		c, ok = s.found(r.change)
 	}

@@ -25,7 +25,11 @@ func summary(w io.Writer, seed uint64, parts []part, all []outcome) {
 		runs += p.Runs
 	}
 	var byRun, byOwn, survived []outcome
+	truncated := 0
 	for _, o := range all {
+		if o.truncated() != "" {
+			truncated++
+		}
 		switch {
 		case o.Found:
 			byRun = append(byRun, o)
@@ -36,7 +40,12 @@ func summary(w io.Writer, seed uint64, parts []part, all []outcome) {
 		}
 	}
 	fmt.Fprintf(w, "Of %d changes of seed %d, %d were found by one of %d runs, %d more by the tests of the changed "+
-		"package, and %d by none.\n\n", len(all), seed, len(byRun), runs, len(byOwn), len(survived))
+		"package, and %d by none.\n", len(all), seed, len(byRun), runs, len(byOwn), len(survived))
+	if truncated > 0 {
+		fmt.Fprintf(w, "The time was up before all runs that reach them were tried for %d of those that no run found; "+
+			"raise -limit.\n", truncated)
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "| found within | changes |\n| ---: | ---: |\n")
 	for _, n := range []int{1, 3, 10, 30, 100, 300} {
 		within := len(slices.DeleteFunc(slices.Clone(byRun), func(o outcome) bool { return o.Runs > n }))
@@ -58,7 +67,7 @@ func summary(w io.Writer, seed uint64, parts []part, all []outcome) {
 	}
 }
 
-// differs says how the runs with a survivor differ from those without it.
+// differs returns how the runs with a survivor differ from those without it, as far as they were tried.
 func (o outcome) differs() string {
 	switch {
 	case o.untried:
@@ -66,9 +75,17 @@ func (o outcome) differs() string {
 	case !o.reached:
 		return "not reached"
 	case !o.Differs:
-		return "no run differs"
+		return "no run differs" + o.truncated()
 	}
-	return "runs differ"
+	return "runs differ" + o.truncated()
+}
+
+// truncated returns a note if the limit ended the trial before all runs that reach the change.
+func (o outcome) truncated() string {
+	if o.Found || o.By != timeIsUp {
+		return ""
+	}
+	return fmt.Sprintf(" (%s after %d runs)", timeIsUp, o.Tried)
 }
 
 // cut returns text for a cell of a table.

@@ -55,10 +55,14 @@ type course struct {
 	Runs    int           // in the order of the parts until the change was found, with those that do not reach it
 	Tried   int           // those of them that reach it
 	In      string        // part that has found it
-	By      string        // first violated property
+	By      string        // first violated property, or timeIsUp
 	Differs bool          // a run took another course than without the change
 	Took    time.Duration // processor time
 }
+
+// timeIsUp is the course.By of a change that was not found within the limit of processor time, although more
+// parts reach it.
+const timeIsUp = "time is up"
 
 // try runs the parts that reach the change of a number until one fails, or they have taken the limit of
 // processor time.
@@ -69,7 +73,7 @@ func try(binary string, n int, parts []part, limit time.Duration) (c course, err
 			continue
 		}
 		if c.Took > limit {
-			c.By = "time is up"
+			c.By = timeIsUp
 			break
 		}
 		r, err := execute(binary, simulation, strconv.Itoa(n), 30*time.Second+30*p.Took, p.arguments()...)

@@ -28,7 +28,7 @@ func (p part) String() string { return strings.TrimSpace(p.Test + " " + p.Seed) 
 
 // notRuns are the tests of the simulation that repeat runs of others, or run no cluster.
 const notRuns = "^(TestSame.*|TestRegressions|TestSocket.*|TestTexts.*|TestStopString.*|TestSeedsAnd.*|TestShrink|" +
-	"TestCompare|TestAllTablesRun|TestBursts)$"
+	"TestCompare|TestCommands|TestSelectFaults|TestAllTablesRun|TestBursts)$"
 
 // arguments returns the flags of the test for a part.
 func (p part) arguments() []string {

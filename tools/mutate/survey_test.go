@@ -48,6 +48,26 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
+// TestTruncated checks that the report tells a change whose time was up from one that no run finds.
+func TestTruncated(t *testing.T) {
+	for _, tc := range []struct {
+		o    outcome
+		want string
+	}{
+		{outcome{reached: true, course: course{By: timeIsUp, Tried: 7}}, "no run differs (time is up after 7 runs)"},
+		{
+			outcome{reached: true, course: course{By: timeIsUp, Tried: 7, Differs: true}},
+			"runs differ (time is up after 7 runs)",
+		},
+		{outcome{reached: true}, "no run differs"},
+		{outcome{}, "not reached"},
+	} {
+		if got := tc.o.differs(); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.o.course, got, tc.want)
+		}
+	}
+}
+
 // TestReason checks which line of a failed test is its reason.
 func TestReason(t *testing.T) {
 	ran := "    a_test.go:9: seed 1 trace 0123456789abcdef\n"
