@@ -79,7 +79,7 @@ properties: ## run all properties CHECKS times (1000) each, with random seeds; S
 # Runs of make repeat, and what it runs: all tests, or those of the packages in PKGS.
 REPEAT = $(if $(filter file,$(origin N)),10,$(N))
 PKGS ?=
-repeat: ## run make test N (10) times uncached, every second time with all cores busy; PKGS="./cmd/node ...": only these
+repeat: ## run make test N (10) times uncached, every second with all cores busy; PKGS=./node: only this, with -race
 	go build -o $(BIN)/repeat ./tools/repeat
 	GOFLAGS=-count=1 RAPID_SEED=1 GORACE=atexit_sleep_ms=0 $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
 	$(if $(PKGS),go test -vet=off -race -p $(PACKAGES) -timeout 40m $(PKGS),$(MAKE) test)
@@ -168,9 +168,11 @@ interleavings: ## check the state machines that share GPUs and models in INTERLE
 SEEDS ?= 500
 FROM ?= 1
 FAULTS ?= 14
-dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log; TRACE=1, BURST=1: see docs
-	go test -count=1 -v -timeout 60m -run TestSeeds ./testkit/dst \
-	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace) $(if $(BURST),-burst)
+ONLY ?=
+dst: ## run a cluster for SEEDS (500) seeds, or SEED; also FROM, FAULTS, ONLY, BURST, TRACE: see docs/testing.md
+	go test -count=1 -v -timeout 60m -run '^TestSeeds$$' ./testkit/dst \
+	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(ONLY),-only "$(ONLY)") \
+	  $(if $(TRACE),-trace) $(if $(BURST),-burst)
 
 N ?= 60
 MUTATE_SEED = $(if $(filter 0,$(SEED)),1,$(SEED))

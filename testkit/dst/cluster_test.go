@@ -16,13 +16,16 @@ import (
 var (
 	firstSeed = flag.Uint64("seed", 0, "run only this `seed`, with its log")
 	seeds     = flag.Uint64("seeds", 15, "`number` of seeds of TestSeeds")
-	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
-	faults    = flag.Int("faults", 14, "`number` of faults in a run")
-	dense     = flag.Bool("burst", false, "bursts of load and faults, as in TestBursts")
-	only      = flag.String("only", "", "with -seed: inject only these `faults`, separated by semicolons")
-	quiet     = flag.Uint64("quiet", 3, "a third of the `number` of seeds of TestQuiet")
-	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
-	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
+	from      = flag.Uint64("from", 1,
+		"first `seed` of TestSeeds and TestQuiet, and with -wide of TestBursts and the scenarios")
+	faults = flag.Int("faults", 14, "`number` of faults in a run of TestSeeds")
+	dense  = flag.Bool("burst", false, "let TestSeeds run bursts of load and faults, as TestBursts does")
+	only   = flag.String("only", "",
+		"with -seed: inject only these `faults` of the run, as a failure prints them, separated by semicolons")
+	quiet = flag.Uint64("quiet", 3, "`number` of groups of three seeds that TestQuiet runs: one with little load, "+
+		"one with much load, and one with much load and commands of operators")
+	first = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
+	trace = flag.Bool("trace", false, "with -seed: print each message, timer and job")
 )
 
 func options(seed uint64, faults int) dst.Options {
@@ -31,18 +34,45 @@ func options(seed uint64, faults int) dst.Options {
 
 // alone applies the flags that concern the run of a single seed.
 func alone(t *testing.T, o dst.Options) dst.Options {
+	t.Helper()
 	if *firstSeed == 0 {
+		if *only != "" {
+			t.Fatal("-only needs -seed")
+		}
 		return o
 	}
 	if *only != "" {
-		o.Faults = slices.DeleteFunc(run(t, o).Faults, func(f dst.Fault) bool {
-			return !slices.Contains(strings.Split(*only, ";"), f.String())
-		})
+		var err error
+		if o.Faults, err = selectFaults(run(t, o).Faults, *only); err != nil {
+			t.Fatalf("-only: %v", err)
+		}
 	}
 	if o.Log = os.Stdout; *trace {
 		o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
 	}
 	return o
+}
+
+// selectFaults returns the faults that a list names, by their String, separated by semicolons. It returns an
+// error if one of the names is that of no fault.
+func selectFaults(all []dst.Fault, list string) (selected []dst.Fault, err error) {
+	names := make(map[string]bool)
+	for name := range strings.SplitSeq(list, ";") {
+		names[strings.TrimSpace(name)] = true
+	}
+	var known []string
+	for _, f := range all {
+		known = append(known, f.String())
+		if names[f.String()] {
+			selected = append(selected, f)
+		}
+	}
+	for name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("the run has no fault %q; it has:\n\t%s", name, strings.Join(known, "\n\t"))
+		}
+	}
+	return selected, nil
 }
 
 func run(t *testing.T, o dst.Options) (r dst.Result) {
@@ -68,12 +98,61 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 	for _, f := range shortest {
 		lines = append(lines, "\t"+f.String())
 	}
-	again := fmt.Sprintf("make dst SEED=%d FAULTS=%d", o.Seed, o.Count)
-	if name := t.Name(); name != "TestSeeds" && name != "TestRegressions" {
-		again = fmt.Sprintf("go test -v ./testkit/dst -run '^%s$' -seed %d", name, o.Seed)
-	}
 	t.Errorf("seed %d fails with %d of %d faults:\n%s\nrun it again with: %s",
-		o.Seed, len(shortest), len(r.Faults), strings.Join(lines, "\n"), again)
+		o.Seed, len(shortest), len(r.Faults), strings.Join(lines, "\n"), commandOf(t.Name(), o))
+}
+
+// commandOf returns the command that repeats a run of a test. TestRegressions has runs of TestSeeds, of
+// TestQuiet, and bursts, the only runs of TestSeeds that set Options.Load.
+func commandOf(test string, o dst.Options) string {
+	seeds := test == "TestSeeds" || test == "TestRegressions"
+	switch {
+	case seeds && o.Calm:
+		test = "TestQuiet"
+	case seeds && o.Load > 0:
+		return fmt.Sprintf("make dst SEED=%d FAULTS=%d BURST=1", o.Seed, o.Count)
+	case seeds:
+		return fmt.Sprintf("make dst SEED=%d FAULTS=%d", o.Seed, o.Count)
+	}
+	return fmt.Sprintf("go test -v ./testkit/dst -run '^%s$' -seed %d", test, o.Seed)
+}
+
+// TestCommands checks the commands that repeat a run.
+func TestCommands(t *testing.T) {
+	for _, c := range []struct {
+		test string
+		o    dst.Options
+		want string
+	}{
+		{"TestSeeds", options(7, 14), "make dst SEED=7 FAULTS=14"},
+		{"TestSeeds", burst(7, 20), "make dst SEED=7 FAULTS=20 BURST=1"},
+		{"TestRegressions", options(7, 14), "make dst SEED=7 FAULTS=14"},
+		{"TestRegressions", burst(7, 21), "make dst SEED=7 FAULTS=21 BURST=1"},
+		{"TestRegressions", calm(7), "go test -v ./testkit/dst -run '^TestQuiet$' -seed 7"},
+		{"TestBursts", burst(7, 21), "go test -v ./testkit/dst -run '^TestBursts$' -seed 7"},
+	} {
+		if got := commandOf(c.test, c.o); got != c.want {
+			t.Errorf("%s: %s, want %s", c.test, got, c.want)
+		}
+	}
+}
+
+// TestSelectFaults checks that -only selects faults by their names, and refuses unknown ones.
+func TestSelectFaults(t *testing.T) {
+	all := []dst.Fault{
+		{At: time.Second, Kind: dst.Evict, Node: "n0"},
+		{At: 2 * time.Second, Kind: dst.Cut, Node: "n0", Peer: "n1", For: time.Second},
+	}
+	selected, err := selectFaults(all, "2s cut n0 -> n1 for 1s")
+	if err != nil || len(selected) != 1 || selected[0] != all[1] {
+		t.Errorf("selected %v: %v", selected, err)
+	}
+	if selected, err = selectFaults(all, "1s evict n0; 2s cut n0 -> n1 for 1s"); err != nil || len(selected) != 2 {
+		t.Errorf("selected %v: %v", selected, err)
+	}
+	if selected, err = selectFaults(all, "1s evict n0;2s cut n0 -> n1"); err == nil {
+		t.Errorf("an unknown fault selects %v", selected)
+	}
 }
 
 // TestSeeds runs a cluster of three nodes under load and faults, for many seeds.

@@ -41,6 +41,9 @@ func readQuiet(t *testing.T) *quietRows {
 	q := &quietRows{head: head, known: make(map[string]string), reached: make(map[string]string)}
 	for _, s := range sections {
 		for _, row := range s.names {
+			if q.known[row] != "" {
+				t.Fatalf("%s lists %q twice", quietFile, row)
+			}
 			q.known[row] = s.reason
 		}
 	}

@@ -1,10 +1,13 @@
 package dst_test
 
 import (
+	"flag"
 	"testing"
 
 	"troupe/testkit/dst"
 )
+
+var updateQuiet = flag.Bool("update-quiet", false, "let TestQuiet rewrite "+quietFile)
 
 // sometimes are the things that must happen in some of the runs of TestQuiet.
 var sometimes = []string{"preemptions", "sequences migrated", "blocks offloaded", "blocks restored",
@@ -40,7 +43,7 @@ func TestQuiet(t *testing.T) {
 		for _, f := range r.Failures {
 			t.Errorf("quiet seed %d: %s", seed, f)
 		}
-		if wrong := rows.add(r.Transitions, seed%3 == 0, i < suiteSeeds); !*update {
+		if wrong := rows.add(r.Transitions, seed%3 == 0, i < suiteSeeds); !*updateQuiet {
 			for _, row := range wrong {
 				t.Errorf("quiet seed %d: not expected without a fault: %s", seed, row)
 			}
@@ -62,7 +65,7 @@ func TestQuiet(t *testing.T) {
 	if *from > 1 || 3**quiet < suiteSeeds {
 		return
 	}
-	if *update {
+	if *updateQuiet {
 		if err := rows.write(); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"troupe/testkit/dst"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/unreached.txt")
+var update = flag.Bool("update", false, "rewrite "+unreachedFile+", if all tests run as in the suite and pass")
 
 const unreachedFile = "testdata/unreached.txt"
 
@@ -57,7 +57,8 @@ func oneProcessor() {
 
 // entireSuite reports whether the flags let all tests run as in the suite.
 func entireSuite() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list", "seed", "seeds", "from", "faults"} {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "seed", "seeds", "from", "faults", "burst",
+		"only", "pick", "wide", "quiet"} {
 		if f := flag.Lookup(name); f.Value.String() != f.DefValue {
 			return false
 		}
@@ -108,24 +109,28 @@ func checkUnreached() error {
 	if err != nil {
 		return err
 	}
-	missing, stale := compare(sections, dst.Sights())
-	if len(missing)+len(stale) == 0 {
+	missing, stale, twice := compare(sections, dst.Sights())
+	if len(missing)+len(stale)+len(twice) == 0 {
 		return nil
 	}
-	if *update {
+	if *update && len(twice) == 0 { // which of two reasons is right is for the author to decide
 		return writeUnreached(head, sections, missing, stale)
 	}
 	return fmt.Errorf("--- FAIL: %s differs from what the tests reach; find out why, or run with -update\n"+
-		"no longer reached:\n\t%s\nreached now, or gone:\n\t%s", unreachedFile, strings.Join(missing, "\n\t"),
-		strings.Join(stale, "\n\t"))
+		"no longer reached:\n\t%s\nreached now, or gone:\n\t%s\nlisted twice, delete one:\n\t%s", unreachedFile,
+		strings.Join(missing, "\n\t"), strings.Join(stale, "\n\t"), strings.Join(twice, "\n\t"))
 }
 
-// compare returns what was not reached and is not in the file, and what is in the file and was
-// reached or does not exist.
-func compare(sections []section, sights []dst.Sight) (missing, stale []string) {
+// compare returns what was not reached and is not in the file, what is in the file and was reached or
+// does not exist, and what is in the file twice.
+func compare(sections []section, sights []dst.Sight) (missing, stale, twice []string) {
 	listed := make(map[string]bool)
 	for _, s := range sections {
 		for _, name := range s.names {
+			if listed[name] {
+				twice = append(twice, name)
+				continue
+			}
 			i := slices.IndexFunc(sights, func(s dst.Sight) bool { return s.Name == name })
 			if listed[name] = true; i < 0 || sights[i].Seen && !strings.HasPrefix(s.reason, seldom) {
 				stale = append(stale, name)
@@ -137,7 +142,7 @@ func compare(sections []section, sights []dst.Sight) (missing, stale []string) {
 			missing = append(missing, s.Name)
 		}
 	}
-	return missing, stale
+	return missing, stale, twice
 }
 
 func writeUnreached(head string, sections []section, missing, stale []string) error {
@@ -160,10 +165,12 @@ func writeUnreached(head string, sections []section, missing, stale []string) er
 // TestCompare checks what the comparison finds.
 func TestCompare(t *testing.T) {
 	sights := []dst.Sight{{"a", true}, {"b", false}, {"c", false}, {"d", true}, {"e", true}}
-	missing, stale := compare([]section{{"never", []string{"b", "d", "gone"}}, {seldom + ": by luck", []string{"e"}}},
-		sights)
-	if !slices.Equal(missing, []string{"c"}) || !slices.Equal(stale, []string{"d", "gone"}) {
-		t.Errorf("missing %v, stale %v", missing, stale)
+	missing, stale, twice := compare([]section{
+		{"never", []string{"b", "d", "gone"}}, {seldom + ": by luck", []string{"e"}}, {"another reason", []string{"b"}},
+	}, sights)
+	if !slices.Equal(missing, []string{"c"}) || !slices.Equal(stale, []string{"d", "gone"}) ||
+		!slices.Equal(twice, []string{"b"}) {
+		t.Errorf("missing %v, stale %v, twice %v", missing, stale, twice)
 	}
 }
 
