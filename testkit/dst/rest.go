@@ -128,6 +128,9 @@ func (c *cluster) restlessNodes(leased leases, report func(string, ...any)) {
 			}
 		}
 		c.restlessGateway(n, report)
+		if held := n.client.Held(); held != c.held {
+			report("%s holds %+v of the store, and held %+v when it had started", name, held, c.held)
+		}
 		if open := n.plane.open(); open > 0 {
 			report("%s expects %d transfers", name, open)
 		}

@@ -115,6 +115,7 @@ type cluster struct {
 	disks    map[string]*disk // by node; disks survive crashes of their node
 	files    map[string]int   // by model or adapter: how many times other files were deployed
 	models   []model
+	held     natskv.Held // by the client of a node that has just started
 	steps    stepFaults
 	clientOf map[*natskv.Client]string // node, or the operator
 	changed  uint64                    // what the planners had changed when the cluster was last checked for rest
@@ -176,6 +177,7 @@ func Run(o Options) Result {
 	c.registerAdapters()
 	w.Run(5*time.Second, never)
 	c.checks.setSettled(true)
+	c.held = c.nodes[c.names[0]].client.Held()
 	c.schedule(load)
 	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
 	c.endFaults()

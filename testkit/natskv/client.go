@@ -352,3 +352,13 @@ func (c *Client) Purge(ctx context.Context, name string, next uint64) error {
 	_, err := ask(ctx, c, true, func() (struct{}, error) { return c.server.purge(bucket.Stream(name), next) })
 	return err
 }
+
+// Held is what a client keeps open: subscriptions, watches of buckets, and functions to call when it connects.
+type Held struct{ Subscriptions, Watchers, Listeners int }
+
+// Held returns what the client keeps open.
+func (c *Client) Held() Held {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	return Held{len(c.subscriptions), len(c.watchers), len(c.listeners)}
+}
