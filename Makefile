@@ -167,11 +167,12 @@ interleavings: ## check the state machines that share GPUs and models in INTERLE
 
 SEEDS ?= 500
 FROM ?= 1
+NODES ?= 3
 FAULTS ?= 14
 ONLY ?=
-dst: ## run a cluster for SEEDS (500) seeds, or SEED; also FROM, FAULTS, ONLY, BURST, TRACE: see docs/testing.md
+dst: ## run a cluster for SEEDS (500) seeds, or SEED; also FROM, NODES, FAULTS, ONLY, BURST, TRACE: see docs/testing.md
 	go test -count=1 -v -timeout 60m -run '^TestSeeds$$' ./testkit/dst \
-	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(ONLY),-only "$(ONLY)") \
+	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -nodes $(NODES) -faults $(FAULTS) $(if $(ONLY),-only "$(ONLY)") \
 	  $(if $(TRACE),-trace) $(if $(BURST),-burst)
 
 N ?= 60

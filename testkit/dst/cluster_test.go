@@ -18,6 +18,7 @@ var (
 	seeds     = flag.Uint64("seeds", 15, "`number` of seeds of TestSeeds")
 	from      = flag.Uint64("from", 1,
 		"first `seed` of TestSeeds and TestQuiet, and with -wide of TestBursts and the scenarios")
+	nodes  = flag.Int("nodes", 3, "`number` of nodes of TestSeeds, and of the scenarios that have no other one")
 	faults = flag.Int("faults", 14, "`number` of faults in a run of TestSeeds")
 	dense  = flag.Bool("burst", false, "let TestSeeds run bursts of load and faults, as TestBursts does")
 	only   = flag.String("only", "",
@@ -29,7 +30,7 @@ var (
 )
 
 func options(seed uint64, faults int) dst.Options {
-	return dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: faults}
+	return dst.Options{Seed: seed, Nodes: *nodes, Calls: 40, Count: faults}
 }
 
 // alone applies the flags that concern the run of a single seed.
@@ -106,24 +107,31 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 // TestQuiet, and bursts, the only runs of TestSeeds that set Options.Load.
 func commandOf(test string, o dst.Options) string {
 	seeds := test == "TestSeeds" || test == "TestRegressions"
+	flags := fmt.Sprintf("SEED=%d FAULTS=%d", o.Seed, o.Count)
+	if o.Nodes != 3 {
+		flags += fmt.Sprintf(" NODES=%d", o.Nodes)
+	}
 	switch {
 	case seeds && o.Calm:
 		test = "TestQuiet"
 	case seeds && o.Load > 0:
-		return fmt.Sprintf("make dst SEED=%d FAULTS=%d BURST=1", o.Seed, o.Count)
+		return "make dst " + flags + " BURST=1"
 	case seeds:
-		return fmt.Sprintf("make dst SEED=%d FAULTS=%d", o.Seed, o.Count)
+		return "make dst " + flags
 	}
 	return fmt.Sprintf("go test -v ./testkit/dst -run '^%s$' -seed %d", test, o.Seed)
 }
 
 // TestCommands checks the commands that repeat a run.
 func TestCommands(t *testing.T) {
+	five := options(7, 14)
+	five.Nodes = 5
 	for _, c := range []struct {
 		test string
 		o    dst.Options
 		want string
 	}{
+		{"TestSeeds", five, "make dst SEED=7 FAULTS=14 NODES=5"},
 		{"TestSeeds", options(7, 14), "make dst SEED=7 FAULTS=14"},
 		{"TestSeeds", burst(7, 20), "make dst SEED=7 FAULTS=20 BURST=1"},
 		{"TestRegressions", options(7, 14), "make dst SEED=7 FAULTS=14"},
@@ -199,6 +207,15 @@ func TestSeeds(t *testing.T) {
 	)
 	t.Logf("seen: %s", seen)
 	t.Log(counts)
+}
+
+// TestLargerClusters runs clusters of four and of five nodes under the load and the faults of TestSeeds.
+func TestLargerClusters(t *testing.T) {
+	for nodes := 4; nodes <= 5; nodes++ {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			scenario(t, dst.Options{Nodes: nodes, Count: *faults}, 1, 2, 3)
+		})
+	}
 }
 
 // TestSameSeedSameRun checks that a run of a cluster depends only on its seed.

@@ -113,6 +113,7 @@
 // deployments agree about blocks, leases, states and incarnations; no tier waits for a block; and no
 // actor knows a request any longer, except in records of a fixed size. Each deployment has assignments, and
 // its replicas are the assigned ones. One planner leads, all planners answer, and the plan no longer changes.
+// Then each node serves a request for each model that has active replicas, and all is at rest again.
 // The number of replicas of a model has changed its direction once at most since the end of the load. With
 // Options.Elastic, it is within its bounds.
 //

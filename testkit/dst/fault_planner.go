@@ -3,6 +3,7 @@ package dst
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,9 +69,16 @@ func (f *Fault) drawPlanner(rng *rand.Rand, o Options, span func(least, most tim
 // stepFaults holds faults that wait for the leading planner to reach the step Fault.Step. A fault of a node then
 // hits the node of that planner.
 type stepFaults struct {
-	mu  sync.Mutex
-	due []Fault
+	mu       sync.Mutex
+	due      []Fault
+	injected Seen // faults, by step
 }
+
+// FaultsIn names the count of the faults that were injected in a step of the planner.
+func FaultsIn(step string) string { return "faults in " + step }
+
+// PlanSteps returns the steps of the planner in which faults are injected.
+func PlanSteps() []string { return slices.Clone(planSteps) }
 
 // planStep injects the faults that wait for a step of the planner. Faults other than crashes of the actor
 // occur right after the message, or while it is being handled.
@@ -88,6 +96,7 @@ func (c *cluster) planStep(n *Node, message any) {
 			continue
 		}
 		f.Node = n.cfg.Name
+		c.steps.injected.Add(Seen{FaultsIn(step): 1})
 		switch f.Kind {
 		case CrashActor:
 			n.crashNext(f.Actor, f.After)

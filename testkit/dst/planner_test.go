@@ -23,7 +23,7 @@ func TestPlanner(t *testing.T) {
 // its lease with or without noticing, the answers of the store are lost between two writes of a plan, and
 // operators change what it has planned.
 func TestPlannerSteps(t *testing.T) {
-	scenario(t, dst.Options{
+	seen := scenario(t, dst.Options{
 		Count: 24, Calls: 60, Steps: true, Elastic: true,
 		Actors: []string{"planner", "deployment", "router", "gpu", "replica"},
 		Kinds: []dst.FaultKind{
@@ -32,6 +32,11 @@ func TestPlannerSteps(t *testing.T) {
 			dst.Pause, dst.Delete, dst.Drain, dst.AskPlan,
 		},
 	}, 1, 2, 3, 4, 5, 6)
+	for _, step := range dst.PlanSteps() {
+		if *firstSeed == 0 && *pick == 0 && seen[dst.FaultsIn(step)] == 0 {
+			t.Errorf("no fault was injected in the step %q", step)
+		}
+	}
 }
 
 // TestTwoPlanners lets a planner go on for a while after another one has begun to lead, while operators change what

@@ -149,6 +149,7 @@ func Run(o Options) Result {
 	c.requests.models = c.models
 	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
+	c.steps.injected = make(Seen)
 	c.checks = newChecks(o.Calm)
 	if o.PhaseCrash != nil {
 		c.checks.watch = func(line []byte) { o.PhaseCrash.line(c, line) }

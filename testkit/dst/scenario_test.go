@@ -1,6 +1,7 @@
 package dst_test
 
 import (
+	"cmp"
 	"flag"
 	"testing"
 
@@ -16,7 +17,7 @@ var (
 func scenario(t *testing.T, o dst.Options, seeds ...uint64) dst.Seen {
 	t.Helper()
 	seen := make(dst.Seen)
-	o.Nodes = 3
+	o.Nodes = cmp.Or(o.Nodes, *nodes)
 	if o.Calls == 0 {
 		o.Calls = 40
 	}

@@ -57,8 +57,8 @@ func oneProcessor() {
 
 // entireSuite reports whether the flags let all tests run as in the suite.
 func entireSuite() bool {
-	for _, name := range []string{"test.run", "test.skip", "test.list", "seed", "seeds", "from", "faults", "burst",
-		"only", "pick", "wide", "quiet"} {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "seed", "seeds", "from", "nodes", "faults",
+		"burst", "only", "pick", "wide", "quiet"} {
 		if f := flag.Lookup(name); f.Value.String() != f.DefValue {
 			return false
 		}

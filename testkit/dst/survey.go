@@ -32,6 +32,7 @@ func (s Seen) String() string {
 // survey counts what has happened in the run.
 func (c *cluster) survey() {
 	seen := make(Seen)
+	seen.Add(c.steps.injected)
 	for _, m := range c.models {
 		for _, r := range c.replicas(m.name) {
 			s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{})
