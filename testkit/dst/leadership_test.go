@@ -2,6 +2,7 @@ package dst_test
 
 import (
 	"testing"
+	"time"
 
 	"troupe/testkit/dst"
 )
@@ -18,5 +19,12 @@ func TestLeadership(t *testing.T) {
 
 // TestDeploymentCrashes crashes the actors of deployments so often that their leaders give them up.
 func TestDeploymentCrashes(t *testing.T) {
-	scenario(t, dst.Options{Count: 12, Actors: []string{"deployment"}, Kinds: []dst.FaultKind{dst.CrashActor}}, 2)
+	o := dst.Options{Calls: 40, Load: 20 * time.Second}
+	for i := range 8 {
+		for _, node := range nodeNames {
+			at := time.Duration(1+i) * 1500 * time.Millisecond
+			o.Faults = append(o.Faults, dst.Fault{At: at, Kind: dst.CrashActor, Node: node, Actor: "deployment"})
+		}
+	}
+	reaches(t, o, "leadership: leading ended (held)")
 }
