@@ -129,7 +129,7 @@ func (f Fault) String() string {
 
 // actorKinds are the kinds of actors that crash.
 var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
-	"deployments", "replicas", "session", "adapters", "slot", "gateway", "usage"}
+	"deployments", "replicas", "session", "adapters", "slot", "gateway", "usage", "planner", "hostcache", "transfers"}
 
 // buckets are the buckets that are lost.
 var buckets = []string{members.Bucket, store.Bucket}
