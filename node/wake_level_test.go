@@ -76,7 +76,7 @@ func TestRequestsWakeLevels(t *testing.T) {
 		`{"deployment": {"name": "kjv", "minReplicas": 1}}`)
 	answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
 	waitFor(t, "the level standby", in(t, n, messages.DeploymentState_DEPLOYMENT_STATE_STANDBY))
-	ask := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 4}
+	ask := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 4, "temperature": 0}
 	if code, body := post(t, n, "/v1/completions", ask); code != http.StatusServiceUnavailable ||
 		!strings.Contains(string(body), "at level standby; models.activate") {
 		t.Errorf("%d %s", code, body)
