@@ -41,8 +41,11 @@ func (t *Tier) SelectDemotions() (all []Demotion) {
 		for t.leaving < t.maxLeaving(z) && z.taken-z.leaving > most {
 			h, ok := z.policy.Victim(t.replaceable)
 			if !ok {
-				// A pinned block is not lost in the tier below, and makes room for others here.
-				h, ok = z.policy.Victim(t.pinnedEvictable)
+				// A pinned block is not lost in the tier below, and makes room for others here. Blocks in a slab
+				// that is being reassigned leave before it.
+				if _, withSlab := z.recent.oldest(t.evictable); !withSlab {
+					h, ok = z.policy.Victim(t.pinnedEvictable)
+				}
 			}
 			if !ok {
 				break

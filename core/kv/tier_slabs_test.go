@@ -432,3 +432,22 @@ func TestCutSlabsWastesLittle(t *testing.T) {
 		t.Errorf("100 bytes: %+v", s)
 	}
 }
+
+// TestPinnedBlocksStayWhileSlabLeaves checks that a pinned block is not demoted while others of its size are about to
+// leave with their slab.
+func TestPinnedBlocksStayWhileSlabLeaves(t *testing.T) {
+	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 2 * SlotUnit}, Watermark: 0.4, Burst: 9}, "lru")
+	tier.SetLowerAvailable(true)
+	for n := 1; n <= 2; n++ { // each in a slab of its own
+		slot, _, _ := tier.Reserve(testHash(n), 2*SlotUnit)
+		tier.Commit(slot)
+	}
+	tier.Pin(testHash(1))
+	tier.Reserve(testHash(3), SlotUnit) // the next slab of this size is that of block 2
+	if d := tier.SelectDemotions(); len(d) != 0 || !tier.Reassigning(SlotUnit) {
+		t.Fatalf("selected %v, reassigning: %v", blockNumbers(d), tier.Reassigning(SlotUnit))
+	}
+	if got := fmt.Sprint(blockNumbers(tier.SelectSlabDemotions())); got != "[2]" {
+		t.Errorf("with the slab leave %s, want [2]", got)
+	}
+}
