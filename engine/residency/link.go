@@ -10,19 +10,21 @@ import (
 )
 
 const (
-	linkBytes  = 8 << 20 // of one copy
+	linkBytes  = 8 << 20 // of one copy, at most
+	linkShare  = 32      // of the memory of the device: one copy takes at most 1/32
 	linkRounds = 4
 )
 
 // MeasureLink measures the speed of copies from page-locked host memory to the device. The device must
 // have memory to spare; call it before anything is loaded.
 func (s *Store) MeasureLink() (err error) {
-	from, err := s.device.AllocHost(linkBytes)
+	bytes := min(linkBytes, s.device.Info().MemoryBytes/linkShare)
+	from, err := s.device.AllocHost(bytes)
 	if err != nil {
 		return fmt.Errorf("measuring the link: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Free()) }()
-	to, err := s.device.Alloc(linkBytes)
+	to, err := s.device.Alloc(bytes)
 	if err != nil {
 		return fmt.Errorf("measuring the link: %w", err)
 	}
@@ -36,7 +38,7 @@ func (s *Store) MeasureLink() (err error) {
 	if err != nil {
 		return fmt.Errorf("measuring the link: %w", err)
 	}
-	s.speeds.observeLink(s.name, linkBytes/best.Seconds())
+	s.speeds.observeLink(s.name, float64(bytes)/best.Seconds())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"reflect"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -55,12 +56,22 @@ func incarnationOf(v any) (uint64, bool) {
 	if p.Kind() != reflect.Pointer || p.IsNil() || p.Elem().Kind() != reflect.Struct {
 		return 0, false
 	}
-	f := p.Elem().FieldByName("incarnation")
-	if !f.IsValid() || f.Kind() != reflect.Uint64 {
-		return 0, false
+	t := p.Type().Elem()
+	at, known := incarnations.Load(t)
+	if !known {
+		var index []int
+		if f, ok := t.FieldByName("incarnation"); ok && f.Type.Kind() == reflect.Uint64 {
+			index = f.Index
+		}
+		at, _ = incarnations.LoadOrStore(t, index)
 	}
-	return f.Uint(), true
+	if index := at.([]int); index != nil {
+		return p.Elem().FieldByIndex(index).Uint(), true
+	}
+	return 0, false
 }
+
+var incarnations sync.Map // the index of the field incarnation, nil if there is none, by reflect.Type
 
 var digestSeed = maphash.MakeSeed()
 

@@ -349,7 +349,12 @@ func (s *stream) CopyIn(dst cuda.Ptr, src []byte) error {
 
 // CopyOut implements cuda.Stream.
 func (s *stream) CopyOut(dst []byte, src cuda.Ptr) error {
-	return s.fault(s.device.access(src, len(dst), func(offset int, b []byte) { copy(dst[offset:], b) }))
+	return s.read(src, len(dst), func(offset int, b []byte) { copy(dst[offset:], b) })
+}
+
+// read calls use with the memory at an address, one mapped piece at a time.
+func (s *stream) read(src cuda.Ptr, bytes int, use func(offset int, b []byte)) error {
+	return s.fault(s.device.access(src, bytes, use))
 }
 
 // Copy implements cuda.Stream.

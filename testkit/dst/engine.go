@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"slices"
 	"time"
@@ -42,7 +43,12 @@ func next(previous [layers]state, token uint32, with string) (now [layers]state)
 }
 
 func hashOf(parts ...[]byte) (first [stateBytes]byte) {
-	h := sha256.Sum256(slices.Concat(parts...))
+	var all [128]byte // on the stack, for nearly all
+	joined := all[:0]
+	for _, p := range parts {
+		joined = append(joined, p...)
+	}
+	h := sha256.Sum256(joined)
 	return [stateBytes]byte(h[:stateBytes])
 }
 
@@ -51,10 +57,20 @@ func hashOf(parts ...[]byte) (first [stateBytes]byte) {
 func choose(all [][layers]state) uint32 {
 	h := sha256.New()
 	for _, one := range all {
-		for _, s := range one {
-			_, _ = h.Write(s[:]) // never fails
-		}
+		addState(h, one)
 	}
+	return chosen(h)
+}
+
+// addState adds the states of a token to a hash, which never fails.
+func addState(h hash.Hash, one [layers]state) {
+	for _, s := range one {
+		_, _ = h.Write(s[:])
+	}
+}
+
+// chosen returns the token that follows tokens whose states are hashed.
+func chosen(h hash.Hash) uint32 {
 	return firstText + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-firstText)
 }
 
@@ -269,13 +285,11 @@ func (e *simulatedEngine) compute(s engine.Sequence, adapter, weights string) (u
 		adapter += now
 	}
 	with := weights + adapter
-	all := make([][layers]state, 0, s.Position+len(s.Tokens))
-	for i := range s.Position {
-		one, err := e.read(s.Blocks, i)
-		if err != nil {
+	all := make([][layers]state, s.Position, s.Position+len(s.Tokens))
+	for from := 0; from < s.Position; from += e.arena.BlockTokens {
+		if err := e.read(s.Blocks, from, all[from:min(from+e.arena.BlockTokens, s.Position)]); err != nil {
 			return 0, err
 		}
-		all = append(all, one)
 	}
 	for i, t := range s.Tokens {
 		var last [layers]state
@@ -301,17 +315,23 @@ func (e *simulatedEngine) address(blocks []int32, position, layer int) (cuda.Ptr
 	return e.arena.Base.Offset(int64(blocks[i])*e.arena.BlockBytes + int64(offset*tokenBytes)), nil
 }
 
-func (e *simulatedEngine) read(blocks []int32, position int) (one [layers]state, err error) {
+// read reads the states of successive positions of one block.
+func (e *simulatedEngine) read(blocks []int32, from int, all [][layers]state) error {
 	for l := range layers {
-		at, err := e.address(blocks, position, l)
+		at, err := e.address(blocks, from, l)
 		if err != nil {
-			return one, err
+			return err
 		}
-		if err := e.stream.CopyOut(one[l][:], at); err != nil {
-			return one, err
+		err = e.stream.(*stream).read(at, (len(all)-1)*tokenBytes+stateBytes, func(offset int, b []byte) {
+			for ; len(b) > 0; offset, b = offset+tokenBytes, b[min(tokenBytes, len(b)):] {
+				copy(all[offset/tokenBytes][l][:], b)
+			}
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return one, nil
+	return nil
 }
 
 func (e *simulatedEngine) write(blocks []int32, position int, one [layers]state) error {

@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 
@@ -55,23 +56,23 @@ type limits struct {
 // generate returns what a correct replica generates for a prompt, and whether it stopped because of a token in
 // the limits. with is the name of the model, followed by the hash of the adapter.
 func generate(prompt []uint32, with string, p sample.Params, l limits) (output []sample.Token, stopped bool) {
-	var all [][layers]state
+	all := sha256.New()
 	var last [layers]state
 	for _, t := range prompt {
 		last = next(last, t, with)
-		all = append(all, last)
+		addState(all, last)
 	}
 	for len(output) < l.most {
 		if p.Banned = nil; len(output) < l.least {
 			p.Banned = l.stops
 		}
-		t := draw(choose(all), p)
+		t := draw(chosen(all), p)
 		if slices.Contains(l.stops, t.ID) {
 			return output, true
 		}
 		output = append(output, t)
 		last = next(last, t.ID, with)
-		all = append(all, last)
+		addState(all, last)
 	}
 	return output, false
 }

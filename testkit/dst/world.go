@@ -132,9 +132,11 @@ func (w *World) step(until time.Time) bool {
 	if !now.Before(until) {
 		return false
 	}
+	pause := time.NewTimer(next.Sub(now))
+	defer pause.Stop()
 	select {
 	case <-w.wake:
-	case <-time.After(next.Sub(now)):
+	case <-pause.C:
 	}
 	return true
 }
