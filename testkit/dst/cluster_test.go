@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,8 @@ func commandOf(test string, o dst.Options) string {
 
 // TestCommands checks the commands that repeat a run.
 func TestCommands(t *testing.T) {
+	defer func(given int) { *nodes = given }(*nodes)
+	*nodes, _ = strconv.Atoi(flag.Lookup("nodes").DefValue)
 	five := options(7, 14)
 	five.Nodes = 5
 	for _, c := range []struct {

@@ -226,6 +226,25 @@ var cases = []struct {
 			t.Errorf("the old view of the new bucket: revision %d, %v", revision, err)
 		}
 	}},
+	// Users start a watch over when the bucket was created again or the connection came back. A watch of nats-server
+	// lacks what is written to the new bucket at revisions that it has had, and continues up to 20 s after the
+	// connection is back; one of the store in memory never continues.
+	{"a watch of a bucket that is created again", func(t *testing.T, s side) {
+		kv := s.open(t, "x")
+		must[uint64](t)(kv.Put(t.Context(), "k", []byte("1")))
+		old := must[jetstream.KeyWatcher](t)(kv.Watch(t.Context(), ">"))
+		s.follow(t, old, `k 100 "1"`, "end")
+		check(t, "delete", s.a.Delete(t.Context(), "x"), nil)
+		s.open(t, "x")
+		must[uint64](t)(kv.Put(t.Context(), "k", []byte("2")))
+		s.follow(t, must[jetstream.KeyWatcher](t)(kv.Watch(t.Context(), ">")), `k 100 "2"`, "end")
+		select {
+		case e, ok := <-old.Updates():
+			t.Errorf("the watch from before: %v, %v", e, ok)
+		default:
+		}
+		_ = old.Stop() // of nats-server, its consumer is gone
+	}},
 	{"a bucket with other settings", func(t *testing.T, s side) {
 		s.open(t, "x")
 		cfg := must[*jetstream.StreamInfo](t)(s.a.Info(t.Context(), "x")).Config
@@ -264,6 +283,8 @@ var cases = []struct {
 		must[bucket.Subscription](t)(s.a.Subscribe("changes.>", func(*nats.Msg) { changes.Add(1) }))
 		must[uint64](t)(kv.Put(t.Context(), "k", []byte("1")))
 		until(t, "one change", func() bool { return changes.Load() == 1 })
+		old := must[jetstream.KeyWatcher](t)(kv.Watch(t.Context(), ">"))
+		s.follow(t, old, `k 100 "1"`, "end")
 		s.cut()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -282,6 +303,15 @@ var cases = []struct {
 			_, err := kv.Get(t.Context(), "late")
 			return err == nil && changes.Load() == 2
 		})
+		s.follow(t, must[jetstream.KeyWatcher](t)(kv.Watch(t.Context(), ">")), `k 100 "1"`, `late 101 "2"`, "end")
+		select {
+		case _, ok := <-old.Updates():
+			if !ok {
+				t.Error("the lost connection has ended the watch")
+			}
+		default:
+		}
+		_ = old.Stop() // a lost connection has ended it
 		stop()
 	}},
 }
