@@ -14,7 +14,7 @@ func TestAdapters(t *testing.T) {
 			dst.BreakFiles, dst.Register, dst.DeleteAdapter, dst.PinAdapter, dst.CrashActor,
 			dst.CrashActor, dst.Restart,
 		},
-	}, 1, 2, 4, 6, 8)
+	}, 4, 8)
 }
 
 // TestAdaptersWithoutMemory does the same while devices have no memory. Seed 13 once sent
@@ -26,5 +26,5 @@ func TestAdaptersWithoutMemory(t *testing.T) {
 			dst.BreakFiles, dst.Register, dst.DeleteAdapter, dst.PinAdapter, dst.CrashActor,
 			dst.CrashActor, dst.FailAllocs, dst.Restart,
 		},
-	}, 2, 4, 8, 13)
+	}, 2, 13)
 }

@@ -17,7 +17,7 @@ func burst(seed uint64, faults int) dst.Options {
 
 // TestBursts runs a cluster of three nodes under bursts of load and faults.
 func TestBursts(t *testing.T) {
-	start, count := uint64(14), uint64(8)
+	start, count := uint64(14), uint64(4)
 	switch {
 	case *firstSeed != 0:
 		start, count = *firstSeed, 1

@@ -13,23 +13,15 @@ import (
 // and devices are lost. Clients see only exact tokens: a replica serves without graphs if their capture
 // fails, and one whose capture hangs serves when it has ended, or is replaced.
 func TestCaptures(t *testing.T) {
-	seen := make(dst.Seen)
-	o := dst.Options{
-		Nodes: 3, Calls: 40, Count: 24,
+	seen := scenario(t, dst.Options{
+		Count: 24,
 		Kinds: []dst.FaultKind{
 			dst.HangCapture, dst.HangCapture, dst.HangCapture, dst.FailCaptures, dst.FailCaptures, dst.FailSteps,
 			dst.CrashActor, dst.CrashActor, dst.CrashActor, dst.CrashInJob, dst.Restart, dst.Restart, dst.Scale,
 			dst.Switch, dst.Park, dst.Standby, dst.LoseDevice, dst.CrashNode,
 		},
 		Actors: []string{"engine", "engine", "replica", "gpu"},
-	}
-	for o.Seed = 1; o.Seed <= 6; o.Seed++ {
-		r := run(t, o)
-		if len(r.Failures) > 0 {
-			report(t, o, r)
-		}
-		seen.Add(r.Seen)
-	}
+	}, 2, 5, 6)
 	for _, what := range []string{"graphs captured", "captures failed", "captures hung"} {
 		if seen[what] == 0 {
 			t.Errorf("%s: none", what)

@@ -18,5 +18,5 @@ func TestSources(t *testing.T) {
 			dst.Redeploy, dst.Cut, dst.CrashActor, dst.CrashActor, dst.CrashInJob, dst.CrashNode, dst.QuarantineDevice,
 		},
 		Actors: []string{"gpu", "gpu", "hostcache", "replica", "deployment", "replicas"},
-	}, 4, 5, 15, 16, 17, 18, 19, 20)
+	}, 4, 5, 16, 17)
 }
