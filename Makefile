@@ -33,14 +33,14 @@ run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
 # Packages that make test runs under the race detector, the longest first so that none is left over at the end: those
-# in which goroutines share memory, and clusters of whole nodes. make race runs all under it; CONTRIBUTING.md says what
-# the others have instead. The race detector would delay the exit of every process by a second.
-RACE := ./testkit/cluster ./cluster/... ./actors/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
+# in which goroutines share memory. make race runs all under it; CONTRIBUTING.md says what the others have instead. The
+# race detector would delay the exit of every process by a second.
+RACE := ./cluster/... ./actors/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
 	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/clock
 # Packages of them that it runs without: they take longest, and run the code of the others.
-PLAIN := troupe/node troupe/observe/whatif
+PLAIN := troupe/node troupe/observe/whatif troupe/cluster/recovery
 # The packages without the race detector that take the longest.
-LONG := ./testkit/dst ./cmd/node ./simulate ./engine/llama ./testkit/chaos
+LONG := ./testkit/cluster ./testkit/dst ./cmd/node ./simulate ./engine/llama ./testkit/chaos
 
 # Packages tested at once by each part of make test. Many tests wait for processes, disks and leases, so that
 # one for each core would leave cores idle.

@@ -72,7 +72,7 @@ func TestShort(t *testing.T) {
 	kinds := []cluster.Kind{cluster.CrashReplica, cluster.Restart, cluster.Migrate, cluster.Drain}
 	cfg := Config{
 		Dir: t.TempDir(), Seed: 2, Length: cluster.TimeScale * 10 * time.Minute, Steps: len(kinds), Nodes: 3,
-		Kinds: kinds, Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) },
+		Kinds: kinds, Clients: 6, Tokens: 80, Rest: time.Second, Print: func(line string) { t.Log(line) },
 	}
 	if !cluster.HasFlag("--join") {
 		cfg.Nodes, cfg.Kinds = 1, kinds[:1]

@@ -19,6 +19,7 @@ type Config struct {
 	Nodes   int            // default 3
 	Clients int            // concurrent streams, default 24
 	Tokens  int            // per stream, default cluster.StreamTokens
+	Rest    time.Duration  // of a client between two streams during a fault, as of cluster.Load
 	Kinds   []cluster.Kind // default: all that are possible on this machine
 	Print   func(line string)
 }
@@ -115,7 +116,8 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 		names = append(names, n.Name)
 	}
 	r.schedule = newSchedule(r.cfg.Seed, names, len(r.Nodes), kinds)
-	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true}
+	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true,
+		Rest: r.cfg.Rest}
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
 	err := errors.Join(r.WaitMembers(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.RegisterAdapters(ctx))

@@ -73,7 +73,7 @@ func requestRestore(t *testing.T, c *cluster.Cluster, r cluster.Request) {
 // fetches them. Missing blocks must be computed, every answer must be exact, and nothing may be
 // left of the transfers.
 func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
-	const half, all = 30, 46
+	const some, all = 6, 22
 	requests := longPrompts(all)
 	answers, err := cluster.ReferenceAnswers(cluster.TestContext(t, 2*time.Minute), requests)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 	// The reader learns of the lender's blocks with a delay.
 	waitForReplica(t, c, "a fetch", func(r *messages.ReplicaStatus) bool {
 		if r.GetKvFetched() == 0 {
-			requestRestore(t, c, requests[next%half])
+			requestRestore(t, c, requests[next%some])
 			next++
 		}
 		return r.GetKvFetched() > 0
@@ -122,14 +122,14 @@ func TestStreamsSurviveKillDuringKVFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All at once, before the lender is declared dead. Any of them may reach the lender.
-	for _, r := range requests[half:] {
+	for _, r := range requests[some:] {
 		requestRestore(t, c, r)
 	}
 	until(t, "a fetch in flight", func() bool { // asked of the node itself: a control call may reach the stopped one
 		bytes, err := reader[0].Gauge(t.Context(), "troupe_kv_remote_in_flight_bytes")
 		return err == nil && bytes > 0
 	})
-	more := ask(half, all, 8)
+	more := ask(some, all, 8)
 	if err := lender.Process().Kill(); err != nil {
 		t.Fatal(err)
 	}

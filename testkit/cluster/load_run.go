@@ -21,6 +21,7 @@ type LoadRun struct {
 
 	nextRequest atomic.Int64 // number of the next request
 	finishing   atomic.Bool
+	resting     atomic.Bool    // since the last MarkOpen; see Load.Rest
 	open        []atomic.Int64 // chunks received on each client's open stream
 	marked      []atomic.Bool  // whether each client's stream was open at the last MarkOpen
 
@@ -54,8 +55,9 @@ func (l *Load) Start(ctx context.Context) *LoadRun {
 }
 
 // WaitStreaming waits until three quarters of the clients have a stream that has begun and not
-// ended. The others are between two streams.
+// ended. The others are between two streams. It ends the rests that MarkOpen began.
 func (r *LoadRun) WaitStreaming(ctx context.Context) error {
+	r.resting.Store(false)
 	return r.until(ctx, func() error {
 		open := 0
 		for i := range r.open {
@@ -88,6 +90,7 @@ func (r *LoadRun) MarkOpen() {
 	for i := range r.open {
 		r.marked[i].Store(r.open[i].Load() > 0)
 	}
+	r.resting.Store(true)
 }
 
 // LongestPause returns the longest pause of the marked streams that have ended.
@@ -138,12 +141,22 @@ func (r *LoadRun) client(i int) {
 		if next >= len(r.load.Requests) && !r.load.Repeat {
 			return
 		}
-		r.complete(i, next)
+		if marked := r.complete(i, next); !marked && r.resting.Load() {
+			r.wait(r.load.Rest)
+		}
 	}
 }
 
-// complete repeats a request until it is answered.
-func (r *LoadRun) complete(i, number int) {
+// wait waits for a while, or for the end of the load.
+func (r *LoadRun) wait(d time.Duration) {
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// complete repeats a request until it is answered. It reports whether its stream was open at the last MarkOpen.
+func (r *LoadRun) complete(i, number int) (hit bool) {
 	which := number % len(r.load.Requests)
 	var err error
 	var pause Pause
@@ -168,23 +181,20 @@ func (r *LoadRun) complete(i, number int) {
 		r.mu.Lock()
 		r.report.Retried++
 		r.mu.Unlock()
-		select {
-		case <-r.ctx.Done():
-		case <-time.After(pollInterval):
-		}
+		r.wait(pollInterval)
 	}
-	hit := r.marked[i].Swap(false)
+	hit = r.marked[i].Swap(false)
 	limit := time.Duration(r.load.Requests[which].Timeout * float64(time.Second))
 	late := limit > 0 && time.Since(sent) >= limit
 	if code := refusalCode(err); slices.Contains(r.load.Permitted, code) || code == timedOut && late {
 		r.refused(code)
-		return
+		return hit
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
 		r.report.Errors = append(r.report.Errors, err)
-		return
+		return hit
 	}
 	r.report.Streams++
 	r.report.First = append(r.report.First, first)
@@ -195,6 +205,7 @@ func (r *LoadRun) complete(i, number int) {
 			r.longestPause = pause
 		}
 	}
+	return hit
 }
 
 // refused counts a permitted refusal. It returns after a while, as a client that waits before its
@@ -206,10 +217,7 @@ func (r *LoadRun) refused(code string) {
 	}
 	r.report.Refused[code]++
 	r.mu.Unlock()
-	select {
-	case <-r.ctx.Done():
-	case <-time.After(pollInterval):
-	}
+	r.wait(pollInterval)
 }
 
 // timedOut is the code of a refusal because the time of a request was up.

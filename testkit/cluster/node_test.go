@@ -15,13 +15,18 @@ import (
 	"troupe/testkit/cluster"
 )
 
-const clients = cluster.Streams
+// A load has enough streams at once for two replicas to run some each, and for each adapter to have some. They are
+// long enough for a fault to happen during them.
+const (
+	clients = 12
+	tokens  = 80
+)
 
 // expected returns the requests of this package's tests with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cluster.TimeScale*time.Minute)
 	defer cancel()
-	requests := cluster.Requests(clients, cluster.StreamTokens)
+	requests := cluster.Requests(clients, tokens)
 	answers, err := cluster.ReferenceAnswers(ctx, requests)
 	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
 })

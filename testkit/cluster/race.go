@@ -5,10 +5,9 @@ package cluster
 // raceEnabled reports whether this binary and the nodes it builds use the race detector.
 const raceEnabled = true
 
-// Sizes of a test load that keeps two cores busy for about a second, so that faults can happen during it, and a
-// factor for timeouts. They allow for the race detector, which slows nodes down.
+// A factor for timeouts, and the length of a stream of a test load, during which a fault can happen. They allow for
+// the race detector, which slows nodes down.
 const (
-	Streams      = 16
 	TimeScale    = 3 // factor for all timeouts
 	StreamTokens = 80
 )

@@ -13,6 +13,9 @@ type Load struct {
 	Streams  int      // number of concurrent clients
 	Gateways []*Node  // used in turn; a rejected client tries the next one
 	Repeat   bool     // start over after the last request, until Finish
+	// Rest is how long each client waits between two streams that begin after MarkOpen, until WaitStreaming
+	// is called again. A fault that lasts then need not keep all cores busy.
+	Rest time.Duration
 	// Permitted are the codes of refusals, such as "model_stopped" or NoMemory, after which a client
 	// makes its next request. That the time of a request is up is always permitted, if it is.
 	Permitted []string

@@ -17,14 +17,14 @@ import (
 // TROUPE_ROLLING sets the minimum number of requests. The nodes then have the default grace period,
 // and the balancer probes them once a second.
 func TestRestartBehindBalancer(t *testing.T) {
-	requests, period, grace := 20, 200*time.Millisecond, "4s"
+	requests, length, period, grace := 20, 8, 200*time.Millisecond, "4s"
 	between := 400 * time.Millisecond // most of the time is grace, which need not keep all cores busy
 	if long, err := strconv.Atoi(os.Getenv("TROUPE_ROLLING")); err == nil {
-		requests, period, grace, between = long, time.Second, "5s", 0
+		requests, length, period, grace, between = long, 24, time.Second, "5s", 0
 	}
 	cfg := cluster.Config{Nodes: 3, NATS: cluster.Routed, Flags: []string{"--drain-grace", grace}}
 	s := newScenario(t, cfg)
-	load := cluster.Requests(8, 24)
+	load := cluster.Requests(8, length)
 	answers, err := cluster.ReferenceAnswers(cluster.TestContext(t, time.Minute), load)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,9 @@ import (
 	"troupe/testkit/cluster"
 )
 
+// rest is how long clients rest between streams during a fault.
+const rest = time.Second
+
 // remoteReplica waits until a replica on a node other than the gateway's runs sequences, and
 // returns both.
 func remoteReplica(t *testing.T, c *cluster.Cluster, gateway string) (replica, node string) {
@@ -27,8 +30,7 @@ func remoteReplica(t *testing.T, c *cluster.Cluster, gateway string) (replica, n
 	return replica, node
 }
 
-// scenario is a cluster of at least two nodes with a replica each, and a load of cluster.Streams
-// clients.
+// scenario is a cluster of at least two nodes with a replica each, and a load.
 type scenario struct {
 	*cluster.Cluster
 	t        *testing.T
@@ -52,7 +54,7 @@ func newScenario(t *testing.T, cfg cluster.Config) *scenario {
 func (s *scenario) startStreams(gateways ...*cluster.Node) {
 	s.t.Helper()
 	l := load(s.t, gateways...)
-	l.Repeat = true
+	l.Repeat, l.Rest = true, rest
 	s.start(l)
 }
 
@@ -68,6 +70,9 @@ func (s *scenario) start(l cluster.Load) {
 // waits for the recovery.
 func (s *scenario) inject(f cluster.Fault) {
 	s.t.Helper()
+	if err := s.load.WaitStreaming(cluster.TestContext(s.t, time.Minute)); err != nil {
+		s.t.Fatal(err)
+	}
 	s.load.MarkOpen()
 	undo, err := s.Inject(s.t.Context(), f)
 	if err != nil {
@@ -82,6 +87,11 @@ func (s *scenario) inject(f cluster.Fault) {
 	}
 	if f.Kind == cluster.Stop || f.Kind == cluster.Isolate {
 		until(s.t, "a cluster without "+f.On, func() bool { return s.member(f.On) == nil })
+	}
+	if f.Kind == cluster.Stop {
+		if err := s.load.WaitStreaming(cluster.TestContext(s.t, time.Minute)); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	if err := undo(cluster.TestContext(s.t, time.Minute)); err != nil {
 		s.t.Fatalf("undo %s: %v", f, err)
@@ -134,9 +144,10 @@ func TestStreamsSurviveNodeKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := cluster.Load{
-		Requests: cluster.WithAdapters(cluster.Requests(clients, cluster.StreamTokens)),
+		Requests: cluster.WithAdapters(cluster.Requests(clients, tokens)),
 		Streams:  clients,
 		Gateways: s.Nodes[:1],
+		Rest:     rest,
 	}
 	var err error
 	if l.Answers, err = cluster.ReferenceAnswers(cluster.TestContext(t, time.Minute), l.Requests); err != nil {

@@ -29,7 +29,7 @@ func TestSimulatedStreamsSurviveKill(t *testing.T) {
 	if err := c.Deploy(cluster.TestContext(t, time.Minute), simulatedSpec(2)); err != nil {
 		t.Fatal(err)
 	}
-	requests := cluster.Requests(12, 1500)
+	requests := cluster.Requests(4, 1500)
 	answers, err := c.Answers(cluster.TestContext(t, time.Minute), requests)
 	if err != nil {
 		t.Fatal(err)
