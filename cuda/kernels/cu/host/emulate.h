@@ -81,9 +81,13 @@ inline void mma(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const u32 mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
   const Words *all = exchange(mine);
   const int g = place.thread % 32 / 4, t = place.thread % 4;
-  for (int i = 0; i < 4; i++)
-    for (int k = 0; k < 8; k++) {
-      float x = tensor(all[g * 4 + k % 4][i / 2 + k / 4 * 2]), y = tensor(all[(t * 2 + i % 2) * 4 + k % 4][4 + k / 4]);
-      c[i] = __builtin_fmaf(x, y, c[i]);
-    }
+  float x[2][8], y[2][8];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) {
+    const int row = i / 8, k = i % 8;
+    x[row][k] = tensor(all[g * 4 + k % 4][row + k / 4 * 2]);
+    y[row][k] = tensor(all[(t * 2 + row) * 4 + k % 4][4 + k / 4]);
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < 32; i++) c[i % 4] = __builtin_fmaf(x[i % 4 / 2][i / 4], y[i % 4 % 2][i / 4], c[i % 4]);
 }
