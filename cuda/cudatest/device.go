@@ -155,9 +155,7 @@ func events(t *testing.T, d cuda.Device) {
 	p := must[cuda.Ptr](t)(d.Alloc(1 << 20))
 	big := must[cuda.HostMemory](t)(d.AllocHost(1 << 20))
 	for round := range byte(50) {
-		for i := range big.Bytes() {
-			big.Bytes()[i] = round
-		}
+		copy(big.Bytes(), bytes.Repeat([]byte{round}, 1<<20))
 		if err := first.CopyIn(p, big.Bytes()); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package cudatest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"troupe/cuda"
@@ -54,6 +55,13 @@ func (b *bench) matMul(t cuda.DType, m, n, k int) {
 	b.Helper()
 	w, weights := b.weights(t, n*k)
 	in, bias, old := b.random(m*k), b.random(n), b.random(m*n)
+	products := make([]float64, m*n)
+	for i := range products {
+		row, column := in[i/n*k:][:k], weights[i%n*k:][:k]
+		for j, x := range row {
+			products[i] += float64(x) * column[j]
+		}
+	}
 	for _, with := range []struct{ bias, accumulate bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		op := kernels.MatMul{
 			Out: put(b, old), In: put(b, in), Weight: w, M: int32(m), N: int32(n), K: int32(k), DType: t,
@@ -62,16 +70,13 @@ func (b *bench) matMul(t cuda.DType, m, n, k int) {
 		if with.bias {
 			op.Bias = put(b, bias)
 		}
-		want := make([]float64, m*n)
+		want := slices.Clone(products)
 		for i := range want {
 			if with.bias {
 				want[i] += float64(bias[i%n])
 			}
 			if with.accumulate {
 				want[i] += float64(old[i])
-			}
-			for j := range k {
-				want[i] += float64(in[i/n*k+j]) * weights[i%n*k+j]
 			}
 		}
 		b.launch(op)

@@ -95,10 +95,16 @@ func (b *bench) lora(t cuda.DType, k, dim int) {
 	p := b.pool(t, k, dim)
 	in, old := b.random(len(mixed)*k), b.random(len(mixed)*dim)
 	want := make([]float64, len(old))
-	for i := range want {
-		want[i] = float64(old[i])
-		if adapter := mixed[i/dim]; adapter >= 0 && p.as[adapter] != nil {
-			want[i] += p.delta(int(adapter), in[i/dim*k:][:k], i%dim)
+	for i, adapter := range mixed {
+		var delta []float64
+		if adapter >= 0 && p.as[adapter] != nil {
+			delta = p.delta(int(adapter), in[i*k:][:k])
+		}
+		for j := range dim {
+			want[i*dim+j] = float64(old[i*dim+j])
+			if delta != nil {
+				want[i*dim+j] += delta[j]
+			}
 		}
 	}
 	got := b.apply(p, mixed, in, old)
@@ -111,17 +117,19 @@ func (b *bench) lora(t cuda.DType, k, dim int) {
 	b.near(fmt.Sprintf("adapters of %v, %d to %d", t, k, dim), got, want, k*int(slices.Max(ranks)))
 }
 
-// delta returns element j of B·A·x · scale.
-func (p *pool) delta(adapter int, x []float32, j int) (sum float64) {
-	rank := int(ranks[adapter])
+// delta returns B·A·x · scale.
+func (p *pool) delta(adapter int, x []float32) []float64 {
+	rank, sums := int(ranks[adapter]), make([]float64, p.dim)
 	for r := range rank {
 		mid := 0.0
 		for i, v := range x {
 			mid += float64(v) * p.as[adapter][r*p.k+i]
 		}
-		sum += mid * float64(p.scales[adapter]) * p.bs[adapter][j*rank+r]
+		for j := range sums {
+			sums[j] += mid * float64(p.scales[adapter]) * p.bs[adapter][j*rank+r]
+		}
 	}
-	return sum
+	return sums
 }
 
 // loraAlone checks that an adapter's effect on a row has the same bits whatever adapters the other

@@ -96,7 +96,7 @@ func TestMovedSequenceContinuesBitIdentical(t *testing.T) {
 	}
 	fresh := func() *generation {
 		g := &generation{
-			want: 40,
+			want: 24, // so that a move occurs at each place of a block
 			params: sample.Params{
 				Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5,
 			},

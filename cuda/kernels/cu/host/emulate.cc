@@ -6,7 +6,7 @@
 #include <ucontext.h>
 #endif
 
-thread_local Place place;
+__thread Place place;
 
 static Entry *entries;
 
@@ -45,7 +45,8 @@ static void prepare(Context &c, char *stack, size_t bytes, void (*run)()) {
 }
 #endif
 
-enum { MaxThreads = 1024, StackBytes = 64 << 10 };
+// Stacks are not a power of two apart, so that the tops of all fit into a processor's cache at once.
+enum { MaxThreads = 1024, StackBytes = (64 << 10) + 5 * 64 };
 enum Result { Done, UnknownEntry, WrongParameter, WrongGeometry, Failed, Deadlock };
 
 // Meeting is a barrier of fibers. It is over when round increases.
@@ -68,6 +69,7 @@ struct Warp {
 
 // Machine runs one block at a time.
 struct Machine {
+  Place &place = ::place;
   const Entry *entry;
   const void *op;
   Context scheduler;
@@ -75,7 +77,7 @@ struct Machine {
   Warp warps[MaxThreads / 32];
   Meeting all;
   int threads, live;
-  bool failed;
+  bool backwards, failed;
   char *stacks;
 
   Machine() {
@@ -92,9 +94,30 @@ struct Machine {
       m.round++;
       return;
     }
-    self().at = &m;
-    self().round = m.round;
-    switch_to(self().context, scheduler);
+    Fiber &f = self();
+    f.at = &m;
+    f.round = m.round;
+    Fiber *next = next_of_warp();
+    switch_to(f.context, next ? next->context : scheduler);
+  }
+
+  // runnable reports whether a fiber can run, and lets it no longer wait.
+  static bool runnable(Fiber &f) {
+    if (f.ended || (f.at && f.at->round == f.round)) return false;
+    f.at = 0;
+    return true;
+  }
+
+  // next_of_warp returns the fiber that run_warp would run after this one, or none if it is the last of its turn.
+  Fiber *next_of_warp() {
+    const int step = backwards ? -1 : 1, end = backwards ? -1 : 32;
+    for (int i = place.thread % 32 + step; i != end; i += step) {
+      Fiber &f = fibers[place.thread / 32 * 32 + i];
+      if (!runnable(f)) continue;
+      place.thread = place.thread / 32 * 32 + i;
+      return &f;
+    }
+    return 0;
   }
 
   Result run_block() {
@@ -107,10 +130,10 @@ struct Machine {
       prepare(fibers[i].context, stacks + (size_t)i * StackBytes, StackBytes, fiber);
     }
     // Every other block runs its threads backwards: results must not depend on their order.
-    const bool backwards = (place.block_x + place.block_y) % 2;
+    backwards = (place.block_x + place.block_y) % 2;
     for (;;) {
       bool moved = false;
-      for (int i = 0; i < threads / 32; i++) moved |= run_warp(backwards ? threads / 32 - 1 - i : i, backwards);
+      for (int i = 0; i < threads / 32; i++) moved |= run_warp(backwards ? threads / 32 - 1 - i : i);
       if (failed) return Failed;
       if (!live) return Done;
       if (!moved) return Deadlock;
@@ -118,16 +141,17 @@ struct Machine {
   }
 
   // run_warp runs a warp until all its threads have ended or wait for other warps.
-  bool run_warp(int warp, bool backwards) {
+  bool run_warp(int warp) {
     bool any = false;
-    for (bool moved = true; moved; any |= moved) {
+    for (bool moved = true; moved && !failed; any |= moved) {
+      // Those that wait and can run again go on in turn, each switching to the next, the last one to this function.
       moved = false;
-      for (int i = 0; i < 32 && !failed; i++) {
+      for (int i = 0; i < 32; i++) {
         Fiber &f = fibers[place.thread = warp * 32 + (backwards ? 31 - i : i)];
-        if (f.ended || (f.at && f.at->round == f.round)) continue;
-        f.at = 0;
+        if (!runnable(f)) continue;
         moved = true;
         switch_to(scheduler, f.context);
+        break;
       }
     }
     return any;
@@ -139,32 +163,36 @@ struct Machine {
 static thread_local Machine machine;
 
 void Machine::fiber() {
-  machine.entry->run(machine.op);
-  machine.self().ended = true;
+  Machine &m = *::place.machine;
+  m.entry->run(m.op);
+  Fiber &f = m.self();
+  f.ended = true;
   // Threads that have ended are no longer waited for.
-  if (--machine.live && machine.all.arrived == machine.live) machine.all.arrived = 0, machine.all.round++;
-  switch_to(machine.self().context, machine.scheduler);
+  if (--m.live && m.all.arrived == m.live) m.all.arrived = 0, m.all.round++;
+  Fiber *next = m.next_of_warp();
+  switch_to(f.context, next ? next->context : m.scheduler);
 }
 
-void barrier() { machine.meet(machine.all, machine.live); }
+void meet_block(Place &place) { place.machine->meet(place.machine->all, place.machine->live); }
 
-const Words *exchange(const u32 *words, int n) {
-  Warp &w = machine.warps[place.thread / 32];
-  Words *round = w.words[w.meeting.round % 2];
-  memcpy(round[place.thread % 32], words, sizeof(u32) * n);
-  machine.meet(w.meeting, 32);
-  return round;
+Words *words(const Place &place) {
+  Warp &w = place.machine->warps[place.thread / 32];
+  return w.words[w.meeting.round % 2];
 }
+
+void meet_warp(Place &place) { place.machine->meet(place.machine->warps[place.thread / 32].meeting, 32); }
 
 void fail() {
-  machine.failed = true;
-  switch_to(machine.self().context, machine.scheduler);
+  Machine &m = *place.machine;
+  m.failed = true;
+  switch_to(m.self().context, m.scheduler);
   __builtin_unreachable();
 }
 
 static Result run_grid(const Entry &e, const void *op, const unsigned g[7]) {
   if (g[2] != 1 || g[3] != e.threads || g[4] != 1 || g[5] != 1 || g[6] || g[1] > 65535) return WrongGeometry;
   Machine &m = machine;
+  place.machine = &m;
   m.entry = &e;
   m.op = op;
   m.threads = e.threads;

@@ -24,26 +24,39 @@ struct Entry {
   int launch(const void *op, const unsigned geometry[7]) const;
 };
 
-// Place is the position of the running fiber in its launch.
+// Place is the position of the running fiber in its launch, and the machine that runs it. Functions take it as an
+// argument, since it takes a call to find a variable of a thread in a library that is opened at run time.
 struct Place {
   int thread, block_x, block_y, blocks_y;
+  struct Machine *machine;
 };
-extern thread_local Place place;
+extern __thread Place place;
 
 inline int thread() { return place.thread; }
 inline int block_x() { return place.block_x; }
 inline int block_y() { return place.block_y; }
 inline int blocks_y() { return place.blocks_y; }
 
-void barrier();
+void meet_block(Place &place);
+inline void barrier() { meet_block(place); }
 [[noreturn]] void fail();
 
 // Words is the data that a thread shares with its warp.
 typedef u32 Words[6];
-// exchange returns the data of all threads of the warp.
-const Words *exchange(const u32 *words, int n);
+// words returns the place for the data of the warp's threads in this round.
+Words *words(const Place &place);
+// meet_warp waits for all threads of the warp.
+void meet_warp(Place &place);
 
-inline u32 swap(u32 v, int mask) { return exchange(&v, 1)[place.thread % 32 ^ mask][0]; }
+// exchange returns the data of all threads of the warp.
+template <int N> const Words *exchange(const u32 (&mine)[N]) {
+  Words *round = words(place);
+  for (int i = 0; i < N; i++) round[place.thread % 32][i] = mine[i];
+  meet_warp(place);
+  return round;
+}
+
+inline u32 swap(u32 v, int mask) { return exchange({v})[place.thread % 32 ^ mask][0]; }
 inline float swap(float v, int mask) { return __builtin_bit_cast(float, swap(__builtin_bit_cast(u32, v), mask)); }
 
 inline float exp2_of(float x) { return __builtin_exp2f(x); }
@@ -66,11 +79,15 @@ inline float tensor(u32 bits) { return __builtin_bit_cast(float, bits & ~0x1fffu
 
 inline void mma(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   const u32 mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-  const Words *all = exchange(mine, 6);
+  const Words *all = exchange(mine);
   const int g = place.thread % 32 / 4, t = place.thread % 4;
-  for (int i = 0; i < 4; i++)
-    for (int k = 0; k < 8; k++) {
-      float x = tensor(all[g * 4 + k % 4][i / 2 + k / 4 * 2]), y = tensor(all[(t * 2 + i % 2) * 4 + k % 4][4 + k / 4]);
-      c[i] = __builtin_fmaf(x, y, c[i]);
-    }
+  float x[2][8], y[2][8];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) {
+    const int row = i / 8, k = i % 8;
+    x[row][k] = tensor(all[g * 4 + k % 4][row + k / 4 * 2]);
+    y[row][k] = tensor(all[(t * 2 + row) * 4 + k % 4][4 + k / 4]);
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < 32; i++) c[i % 4] = __builtin_fmaf(x[i % 4 / 2][i / 4], y[i % 4 % 2][i / 4], c[i % 4]);
 }
