@@ -47,8 +47,8 @@ LONG := ./testkit/cluster ./testkit/dst ./cmd/node ./simulate ./engine/llama ./t
 PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # make test runs its parts at the same time. The tests of ./node take the longest, and are two parts. Properties
-# are tested with the same seed each time; make properties tests them with others.
-GOTEST = RAPID_SEED=1 GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
+# are tested with the same 30 inputs each time; make properties tests them with others.
+GOTEST = RAPID_SEED=1 RAPID_CHECKS=30 GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
 TEST_PARTS := test-race test-plain test-node-1 test-node-2
 .PHONY: $(TEST_PARTS)
 test: ## run all tests, packages in which goroutines share memory under the race detector
