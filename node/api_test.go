@@ -355,7 +355,7 @@ func TestHigherPriorityPreempts(t *testing.T) {
 // TestPreemptionChangesNoToken checks that sequences that preempt each other for lack of KV blocks
 // get the same tokens as alone.
 func TestPreemptionChangesNoToken(t *testing.T) {
-	want := completeStreams(t, start(t, nil))
+	want := undisturbedStreams(t)
 	n := start(t, withLimits(32, 64, 20))
 	got := completeStreams(t, n)
 	for i := range got {

@@ -69,6 +69,26 @@ func completeMany(t *testing.T, n *node.Node, many, tokens int) []string {
 	return texts
 }
 
+var undisturbed struct {
+	sync.Once
+	texts []string
+}
+
+// undisturbedStreams returns what completeStreams returns on a node on which nothing happens. The texts are
+// computed once for all tests that compare with them.
+func undisturbedStreams(t *testing.T) []string {
+	t.Helper()
+	undisturbed.Do(func() {
+		if texts := completeStreams(t, start(t, nil)); !t.Failed() {
+			undisturbed.texts = texts
+		}
+	})
+	if len(undisturbed.texts) != streams || slices.Contains(undisturbed.texts, "") {
+		t.Fatalf("the undisturbed run failed: %q", undisturbed.texts)
+	}
+	return undisturbed.texts
+}
+
 // TestCrashesLoseNoToken checks that each of several streams gets the tokens of an undisturbed run
 // when an actor crashes, and that the weights are not loaded again. testkit/dst crashes actors in
 // any order and number; this test adds the real engine and the gateway.

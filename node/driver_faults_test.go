@@ -56,10 +56,11 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, library
 }
 
-// smallModel writes a random model with as many layers as the shipped one, and its tokenizer.
+// smallModel writes a random model of two layers, and the tokenizer of the shipped one. A step of it launches about 30
+// kernels.
 func smallModel(t *testing.T) string {
 	dir := reference.Random(t, reference.Shape{
-		Architecture: "LlamaForCausalLM", DType: "F16", Layers: 6, Vocab: 1024, ContextTokens: 1024,
+		Architecture: "LlamaForCausalLM", DType: "F16", Layers: 2, Vocab: 1024, ContextTokens: 1024,
 		Hidden: 32, Heads: 2, KVHeads: 2, HeadDim: 32, Tied: true,
 	}, 1)
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
@@ -185,7 +186,7 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 		{"cuMemcpyHtoDAsync_v2@2=1", "CUDA_ERROR_INVALID_VALUE"},
 		{"cuMemcpyDtoHAsync_v2@1=1", "CUDA_ERROR_INVALID_VALUE"},
 		{"cuLaunchKernel@1=1", "CUDA_ERROR_INVALID_VALUE"},
-		{"cuLaunchKernel@70=701", "cuda: fault in"},
+		{"cuLaunchKernel@25=701", "cuda: fault in"},
 		{"cuLaunchKernel@1=1,cuMemAlloc_v2@1=2", "out of device memory"},
 		{"cuLaunchKernel@1=1,cuMemHostRegister_v2@2=2", "out of device memory"},
 		{"cuLaunchKernel@1=1,cuStreamCreateWithPriority@1=2", "out of device memory"},
@@ -253,8 +254,8 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 // deviceLossFaults are faults after which the device is lost.
 var deviceLossFaults = []struct{ faults, says string }{
 	{"exec:copy@3=214", "CUDA_ERROR_ECC_UNCORRECTABLE"},
-	{"exec:kernel@40=719", "CUDA_ERROR_LAUNCH_FAILED"},
-	{"exec:kernel@90=700", "CUDA_ERROR_ILLEGAL_ADDRESS"},
+	{"exec:kernel@15=719", "CUDA_ERROR_LAUNCH_FAILED"},
+	{"exec:kernel@34=700", "CUDA_ERROR_ILLEGAL_ADDRESS"},
 	{"cuLaunchKernel@5=999!", "CUDA_ERROR_UNKNOWN"},
 }
 

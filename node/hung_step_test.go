@@ -44,10 +44,11 @@ func TestHungStep(t *testing.T) {
 		c.Deployments = []*messages.DeploymentSpec{kjvSpec(2)}
 		c.Watch = &core.Watch{StepTimeout: 10 * time.Second, HungTimeout: time.Hour}
 	})
+	const many, tokens = 8, 20 // more streams only make steps larger
 	awaitServing(t, n, 1, 1)
-	want := completeStreams(t, n)
+	want := completeMany(t, n, many, tokens)
 	hangs.Store(true)
-	got := completeStreams(t, n)
+	got := completeMany(t, n, many, tokens)
 	for i := range got {
 		if got[i] != want[i] {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
@@ -62,7 +63,7 @@ func TestHungStep(t *testing.T) {
 		t.Errorf("the tree shows the fault %v, want %v", f, faulty.GetFault())
 	}
 	steps := faulty.GetSteps()
-	completeStreams(t, n)
+	completeMany(t, n, many, tokens)
 	if _, still := faultOf(t, n); still.GetSteps() != steps || still.GetRunning()+still.GetWaiting() > 0 {
 		t.Errorf("a faulty replica got requests: %v", still)
 	}
@@ -73,5 +74,5 @@ func TestHungStep(t *testing.T) {
 		return faulty == nil
 	})
 	awaitServing(t, n, 1, 1)
-	completeStreams(t, n)
+	completeMany(t, n, many, tokens)
 }

@@ -48,7 +48,7 @@ func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 		t.Fatal(err)
 	}
 	for {
-		m, err := sub.NextMsg(10 * time.Millisecond)
+		m, err := sub.NextMsg(40 * time.Millisecond)
 		if errors.Is(err, nats.ErrTimeout) {
 			g.passOne()
 			continue
@@ -101,7 +101,7 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 				_, body := post(t, n, "/v1/completions", map[string]any{
 					"model":      "kjv",
 					"prompt":     "And it came to pass",
-					"max_tokens": 700,
+					"max_tokens": 175,
 					"ignore_eos": true,
 					"priority":   "interactive",
 				})

@@ -72,7 +72,7 @@ func TestDeviceLost(t *testing.T) {
 	b := &failingGPU{}
 	n := start(t, b.config)
 	awaitServing(t, n, 1, 1)
-	want := completeStreams(t, n)
+	want := undisturbedStreams(t)
 	b.after.Store(400) // fail a few steps after the next streams start
 	got := completeStreams(t, n)
 	if !b.lost.Load() {
@@ -114,7 +114,7 @@ func TestQuarantine(t *testing.T) {
 	b := &failingGPU{}
 	n := start(t, b.config)
 	awaitServing(t, n, 1, 1)
-	want := completeStreams(t, n)
+	want := undisturbedStreams(t)
 	done := make(chan []string)
 	go func() { done <- completeStreams(t, n) }()
 	g, err := n.Backend().QuarantineGpu(t.Context(),

@@ -13,7 +13,7 @@ import (
 // streams run, and gets them back under memory pressure when the second model is deleted. The
 // streams must get the same tokens.
 func TestReplicaShrinksAndGrows(t *testing.T) {
-	want := completeStreams(t, start(t, nil))
+	want := undisturbedStreams(t)
 	n, g := startGated(t, 5, func(c *node.Config) {
 		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
 	})

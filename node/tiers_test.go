@@ -119,14 +119,11 @@ func conversationRequest(model, prompt string, seed int) map[string]any {
 		"ignore_eos": true}
 }
 
-// TestTiersChangeNoToken checks that all goldens and 200 random prompts, 40 under the race detector,
-// get the tokens of a run with room for all blocks, although most blocks are demoted and restored.
+// TestTiersChangeNoToken checks that all goldens and 64 random prompts get the tokens of a run with room
+// for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
 	t.Parallel() // it often waits
-	many := 100
-	if raceEnabled {
-		many = 20
-	}
+	const many = 32
 	want := plainConversations(t, many)
 	for _, how := range []struct {
 		name   string

@@ -42,7 +42,7 @@ func (r *instance) start() error {
 		return fmt.Errorf("nats-server: %w", err)
 	}
 	r.server.Store(s)
-	if err := r.run(s, opts.StoreDir); err != nil {
+	if err := r.run(s, opts); err != nil {
 		return err
 	}
 	if at, ok := s.Addr().(*net.TCPAddr); ok {

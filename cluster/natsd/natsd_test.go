@@ -50,6 +50,19 @@ func TestStandaloneServer(t *testing.T) {
 	conn.Close()
 }
 
+// TestOfflineServer checks that a server that does not listen serves its process.
+func TestOfflineServer(t *testing.T) {
+	s, err := start(t, func(c *Config) { c.Offline = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
 func TestNkeyUsers(t *testing.T) {
 	user, err := nkeys.CreateUser()
 	if err != nil {

@@ -12,10 +12,12 @@ import (
 // ErrStore reports that nats-server cannot start from the files of its store.
 var ErrStore = errors.New("JetStream cannot start from its files")
 
-const readyPoll = 20 * time.Millisecond
+// readyPoll is how often run looks whether the server listens.
+const readyPoll = 2 * time.Millisecond
 
-// run runs a server on the files in dir, and returns once it accepts connections and has JetStream.
-func (r *instance) run(s *server.Server, dir string) error {
+// run runs a server with options, and returns once it accepts connections and has JetStream.
+func (r *instance) run(s *server.Server, opts *server.Options) error {
+	dir := opts.StoreDir
 	select {
 	case <-r.log.fatal: // drop the message of an earlier server
 	default:
@@ -31,7 +33,11 @@ func (r *instance) run(s *server.Server, dir string) error {
 		s.Start()
 	}()
 	for deadline := time.Now().Add(startTimeout); ; {
-		ready := s.ReadyForConnections(readyPoll)
+		// ReadyForConnections looks without a pause for so short a time, unless the server is not to listen.
+		ready := (opts.DontListen || s.Addr() != nil) && s.ReadyForConnections(readyPoll)
+		if !ready {
+			time.Sleep(readyPoll)
+		}
 		select {
 		case reason := <-panicked:
 			// The server holds its locks and cannot be stopped. It does not listen yet.

@@ -34,7 +34,7 @@ func (m machine) splitRows(op SplitRows) {
 		for j, x := range in[i*k:][:k] {
 			hi[j] = narrow(x*float32(math.Ldexp(1, n)), op.DType)
 		}
-		widen(back, hi, op.DType)
+		Widen(back, hi, op.DType)
 		for j, x := range in[i*k:][:k] {
 			lo[j] = narrow(x*float32(math.Ldexp(1, n))-back[j], op.DType)
 		}

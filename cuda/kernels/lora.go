@@ -161,7 +161,7 @@ func (a *adapters) widen(out []float32, adapter int, at int64) {
 		if a.DType == cuda.F32 {
 			copy(out[:n], a.m.f32(from, n))
 		} else {
-			widen(out[:n], a.m.u16(from, n), a.DType)
+			Widen(out[:n], a.m.u16(from, n), a.DType)
 		}
 		out, at = out[n:], at+int64(n)*size
 	}

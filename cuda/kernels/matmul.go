@@ -70,7 +70,7 @@ func (m machine) columns(op MatMul, out, in matrix, lo, hi int) {
 	for ; lo < hi; lo += some {
 		n := min(some, hi-lo)
 		wide := s.take(n * k)
-		widen(wide, narrow[:n*k], op.DType)
+		Widen(wide, narrow[:n*k], op.DType)
 		multiply(out.fromColumn(lo, n), in, dense(wide, n, k), op.Accumulate)
 		narrow = narrow[n*k:]
 	}

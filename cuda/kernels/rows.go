@@ -14,13 +14,13 @@ func (m machine) embed(op Embed) {
 		if op.DType == cuda.F32 {
 			copy(out[i*dim:][:dim], m.f32(row, dim))
 		} else {
-			widen(out[i*dim:][:dim], m.u16(row, dim), op.DType)
+			Widen(out[i*dim:][:dim], m.u16(row, dim), op.DType)
 		}
 	}
 }
 
-// widen converts narrow weights to F32.
-func widen(out []float32, in []uint16, t cuda.DType) {
+// Widen converts narrow weights to F32. The results are as many as the weights.
+func Widen(out []float32, in []uint16, t cuda.DType) {
 	switch t {
 	case cuda.F16:
 		widenF16(out, in)

@@ -15,8 +15,10 @@ import (
 	"troupe/cuda"
 )
 
-// size is the memory that the test uses, if available.
-const size = 8 << 20
+const (
+	size  = 8 << 20 // what the test copies, at most
+	share = 128     // of the memory of the device: the test copies at most 1/128
+)
 
 // Run allocates memory, copies a pattern in, within and out, and compares. It frees everything. If
 // the device is lost, Run first tries to reopen it; nothing else may use the device then. A simulated device
@@ -30,7 +32,7 @@ func Run(ctx context.Context, d cuda.Device) error {
 			return fmt.Errorf("self-test: %w", err)
 		}
 	}
-	b, err := open(d, size)
+	b, err := open(d, min(size, d.Info().MemoryBytes/share))
 	if err != nil {
 		return err
 	}

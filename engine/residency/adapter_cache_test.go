@@ -54,7 +54,7 @@ func newAdapterCache(t *testing.T, pages, rank int) (*residency.Store, *residenc
 
 // issue makes room for an adapter in the host cache of a store, or finds it there, and returns a ticket.
 func issue(images *residency.HostCache, name core.Name, bytes int64) string {
-	ticket := fmt.Sprint("t", tickets.Add(1))
+	ticket := fmt.Sprintf("t%06d", tickets.Add(1)) // Ended sorts them
 	key, fill := core.Key{Digest: ticket, Layout: name.Layout}, true
 	for _, h := range images.Held() {
 		if slices.Contains(h.Names, name) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	linkBytes  = 8 << 20 // of one copy, at most
-	linkShare  = 32      // of the memory of the device: one copy takes at most 1/32
+	linkShare  = 128     // of the memory of the device: one copy takes at most 1/128
 	linkRounds = 4
 )
 

@@ -12,7 +12,6 @@ import (
 	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/cuda/host"
-	"troupe/cuda/peaks"
 	"troupe/cuda/simulated"
 	"troupe/cuda/telemetry"
 	"troupe/engine"
@@ -52,17 +51,13 @@ func New(loader func(backend.Kind) engine.Loader, open ...GPU) *GPUs {
 
 // OpenSoftware opens software devices. Even if it fails, Close closes those that it opened.
 func (g *GPUs) OpenSoftware(all []host.Config) error {
-	measured := make(map[int]utilization.Peaks) // by the number of workers: devices with as many are equally fast
 	for _, cfg := range all {
 		d, err := host.Open(cfg)
 		if err != nil {
 			return err
 		}
 		g.add(GPU{d, telemetry.Device(d)})
-		if _, known := measured[cfg.Workers]; !known {
-			measured[cfg.Workers], _ = peaks.Measure(d) // if that fails, the peaks are unknown
-		}
-		g.peaks[len(g.peaks)-1] = measured[cfg.Workers]
+		g.peaks[len(g.peaks)-1] = measured.of(cfg.Workers)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package gpus_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"troupe/core/backend"
+	"troupe/core/utilization"
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/engine"
@@ -51,5 +53,27 @@ func TestGPUs(t *testing.T) {
 	g.Close()
 	if !slices.Equal(closed, []string{"b", "a"}) {
 		t.Error(closed)
+	}
+}
+
+// TestPeaksAreMeasuredOnce checks that software devices with as many workers have the same peaks, which are
+// not measured on them: they have less memory than that takes, and a fault.
+func TestPeaksAreMeasuredOnce(t *testing.T) {
+	var all []utilization.Peaks
+	for range 2 {
+		g := gpus.New(func(backend.Kind) engine.Loader { return nil })
+		if err := g.OpenSoftware([]host.Config{{MemoryBytes: 1 << 20, Workers: 2, Inject: func(op string) error {
+			if op != "copy in" { // that of the link
+				t.Errorf("%s on the device", op)
+			}
+			return errors.New("the test injects a fault")
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, g.Peaks("gpu-0"))
+		g.Close()
+	}
+	if !all[0].Known() || all[0] != all[1] {
+		t.Error(all)
 	}
 }
