@@ -175,6 +175,31 @@ func TestAsynchronous(t *testing.T) {
 	}
 }
 
+// TestHostMemoryFreedInUse: a copy of host memory that was freed before the copy ran fails, and does not read what is
+// at its address now.
+func TestHostMemoryFreedInUse(t *testing.T) {
+	fake := fakecuda.Open(t)
+	d := open(t, load(t, fake.Path), 0)
+	s, at := stream(t, d), alloc(t, d, 1<<20)
+	host, err := d.AllocHost(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("hold")
+	if err = s.CopyIn(at, host.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Record() // hands the copy over
+	if err = errors.Join(err, host.Free()); err != nil {
+		t.Fatal(err)
+	}
+	fake.Do("go")
+	fault := (*cuda.Fault)(nil)
+	if err = errors.Join(e.Sync(), s.Sync()); !errors.As(err, &fault) || fault.Name != "CUDA_ERROR_ILLEGAL_ADDRESS" {
+		t.Errorf("the copy: %v", err)
+	}
+}
+
 // TestWaitRefersToOneRecord: a stream waits for the given record, even if the driver's event has
 // been reused since. Otherwise this test hangs.
 func TestWaitRefersToOneRecord(t *testing.T) {

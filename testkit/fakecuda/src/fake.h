@@ -130,6 +130,7 @@ struct task {
   uint64_t to, from;
   size_t bytes;
   bool to_device, from_device;
+  bool pinned;  // the host memory was locked when the copy was queued
   struct kernel *kernel;
   unsigned geometry[7];
   void *parameter;
@@ -181,6 +182,7 @@ struct extent *fake_extent_add(uint64_t start, uint64_t bytes, enum extent_kind 
 struct extent *fake_extent_at(uint64_t start, enum extent_kind kind);
 void fake_extent_remove(struct extent *extent);
 bool fake_covered(uint64_t start, uint64_t bytes);
+bool fake_pinned(uint64_t start, uint64_t bytes);
 void fake_forget_pinned(const struct device *device);
 
 // kernel.c

@@ -75,6 +75,13 @@ bool fake_covered(uint64_t start, uint64_t bytes) {
   return bytes == 0;
 }
 
+// fake_pinned reports whether [start, start + bytes) is locked host memory.
+bool fake_pinned(uint64_t start, uint64_t bytes) {
+  for (struct extent *e = fake.extents; e; e = e->next)
+    if (e->kind == PINNED && start >= e->start && start - e->start + bytes <= e->bytes) return true;
+  return false;
+}
+
 API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
   ENTER_CONTEXT("cuMemAlloc_v2");
   if (!bytes) return INVALID_VALUE;

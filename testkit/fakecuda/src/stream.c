@@ -20,10 +20,14 @@ void fake_task_free(struct task *task) {
   free(task);
 }
 
-// copy and launch run without the lock, while memory cannot be freed.
+static uint64_t host_end(const struct task *t) { return t->to_device ? t->from : t->to; }
+
+// copy and launch run without the lock, while memory cannot be freed. Host memory that was unlocked after the copy was
+// queued may be unmapped.
 static CUresult copy(const struct task *t) {
   pthread_mutex_lock(&fake.lock);
-  bool good = (!t->to_device || fake_covered(t->to, t->bytes)) && (!t->from_device || fake_covered(t->from, t->bytes));
+  bool good = (!t->to_device || fake_covered(t->to, t->bytes)) && (!t->from_device || fake_covered(t->from, t->bytes)) &&
+              (!t->pinned || fake_pinned(host_end(t), t->bytes));
   pthread_mutex_unlock(&fake.lock);
   if (!good) return ILLEGAL_ADDRESS;
   memmove((void *)t->to, (void *)t->from, t->bytes);
@@ -166,12 +170,13 @@ API CUresult cuStreamSynchronize(struct stream *s) {
 static CUresult submit_copy(struct stream *s, uint64_t to, bool to_device, uint64_t from, bool from_device, size_t bytes) {
   if (s->context != fake_current) return INVALID_HANDLE;
   if (!bytes) return SUCCESS;
+  struct task t = {.kind = COPY, .to = to, .from = from, .bytes = bytes, .to_device = to_device, .from_device = from_device};
   pthread_mutex_lock(&fake.lock);
   bool good = (!to_device || fake_covered(to, bytes)) && (!from_device || fake_covered(from, bytes));
+  t.pinned = !(to_device && from_device) && fake_pinned(host_end(&t), bytes);
   pthread_mutex_unlock(&fake.lock);
   if (!good) return INVALID_VALUE;
-  return fake_submit(s, (struct task){
-      .kind = COPY, .to = to, .from = from, .bytes = bytes, .to_device = to_device, .from_device = from_device});
+  return fake_submit(s, t);
 }
 
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, struct stream *s) {
