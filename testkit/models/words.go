@@ -15,7 +15,10 @@ func laneMask(t cuda.DType, bits uint32) uint64 {
 	return two<<32 | two
 }
 
-// eachWord replaces the words of b, little-endian. The last one may have fewer than 8 bytes.
+// eachWord replaces the words of b, little-endian. The last one may have fewer than 8 bytes. The race detector does not
+// instrument it, since it would take most of the time of a test: b belongs to the caller alone.
+//
+//go:norace
 func eachWord(b []byte, next func(uint64) uint64) {
 	for ; len(b) >= 8; b = b[8:] {
 		binary.LittleEndian.PutUint64(b, next(binary.LittleEndian.Uint64(b)))
