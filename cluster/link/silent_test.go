@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -66,7 +67,7 @@ func TestSilentPeerLeaves(t *testing.T) {
 	_, to := b.echo(t)
 	a.waitReachable(t, to)
 	wires.stall()
-	big := &messages.TokensEmitted{Tokens: make([]uint32, 1<<20)}
+	big := &messages.Refused{Detail: strings.Repeat("x", 1<<20)}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	for range 64 { // more than all buffers on the way hold
 		p.Send(to, big)
