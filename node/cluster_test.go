@@ -20,8 +20,8 @@ import (
 	"troupe/testkit"
 )
 
-// startCluster starts nodes a, b, c and so on with one software GPU each. The first one runs the
-// NATS server that the others join.
+// startCluster starts nodes a, b, c and so on with one software GPU each, and waits until each knows all. The first
+// one runs the NATS server that the others join.
 func startCluster(t *testing.T, count int, change func(i int, c *node.Config)) []*node.Node {
 	t.Helper()
 	var nodes []*node.Node
@@ -39,6 +39,11 @@ func startCluster(t *testing.T, count int, change func(i int, c *node.Config)) [
 				change(i, c)
 			}
 		}))
+	}
+	for _, n := range nodes {
+		waitFor(t, n.Member().GetName()+" to know all nodes", func() bool {
+			return len(n.Backend().Members()) == count
+		})
 	}
 	return nodes
 }
