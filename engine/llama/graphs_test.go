@@ -87,7 +87,7 @@ func mixedGenerations(t *testing.T, on *graphReplica, r *rand.Rand) (gs []*gener
 		loaded = append(loaded, arena.put(t, file))
 	}
 	for i := range limits.MaxSequences {
-		g := &generation{want: 60 + r.IntN(40), params: sample.Params{Logprobs: true, TopLogprobs: vocab}}
+		g := &generation{want: 20 + r.IntN(20), params: sample.Params{Logprobs: true, TopLogprobs: vocab}}
 		prompt := 1 + r.IntN(120)
 		if i < 2 {
 			prompt, g.want = 400, 112 // to the end of the context
