@@ -32,15 +32,9 @@ install: build ## install troupe to PREFIX/bin (default /usr/local/bin)
 run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
-# Packages that make test runs under the race detector, the longest first so that none is left over at the end: those
-# in which goroutines share memory. make race runs all under it; CONTRIBUTING.md says what the others have instead. The
-# race detector would delay the exit of every process by a second.
-RACE := ./cluster/... ./actors/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
-	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/clock
-# Packages of them that it runs without: they take longest, and run the code of the others.
-PLAIN := troupe/node troupe/observe/whatif troupe/cluster/recovery
-# The packages without the race detector that take the longest.
-LONG := ./testkit/cluster ./testkit/dst ./cmd/node ./simulate ./engine/llama ./testkit/chaos
+# The packages whose tests take the longest, which begin first so that none is left over at the end.
+LONG := ./testkit/dst ./testkit/cluster ./engine/llama ./actors/model/replica ./cmd/node ./cuda/driver \
+	./simulate ./testkit/chaos
 
 # Packages tested at once by each part of make test. Many tests wait for processes, disks and leases, so that
 # one for each core would leave cores idle.
@@ -48,21 +42,12 @@ PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # make test runs its parts at the same time. The tests of ./node take the longest, and are two parts. Properties
 # are tested with the same 30 inputs each time; make properties tests them with others.
-GOTEST = RAPID_SEED=1 RAPID_CHECKS=30 GORACE=atexit_sleep_ms=0 go test -vet=off -p $(PACKAGES) -timeout 20m
-TEST_PARTS := test-race test-plain test-node-1 test-node-2
+GOTEST = RAPID_SEED=1 RAPID_CHECKS=30 go test -vet=off -p $(PACKAGES) -timeout 20m
+TEST_PARTS := test-node-1 test-node-2 test-others
 .PHONY: $(TEST_PARTS)
-test: ## run all tests, packages in which goroutines share memory under the race detector
+test: ## run all tests
 	go list -export ./... >/dev/null # compile, so that no two parts compile the same package at once
-	go list -race -export $(RACE) >/dev/null
 	@$(MAKE) --no-print-directory --keep-going -j $(words $(TEST_PARTS)) $(TEST_PARTS)
-
-RACED = go list $(RACE) | grep -vxF $(addprefix -e ,$(PLAIN))
-
-test-race:
-	$(GOTEST) -race $$($(RACED))
-
-test-plain:
-	$(GOTEST) $$(go list $(LONG) ./... | grep -vxF -e troupe -e troupe/node -e "$$($(RACED))")
 
 test-node-1:
 	$(GOTEST) ./node -run '^Test[A-M]'
@@ -70,22 +55,28 @@ test-node-1:
 test-node-2:
 	$(GOTEST) ./node -skip '^Test[A-M]'
 
+test-others:
+	$(GOTEST) $$(go list $(LONG) ./... | grep -vxF -e troupe -e troupe/node)
+
 CHECKS ?= 1000
 properties: ## run all properties CHECKS times (1000) each, with random seeds; SEED=7: with this one
 	go test -vet=off -count=1 -p $(PACKAGES) -timeout 0 \
 	  $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/net\/rapid/ {print $$1}') \
 	  -rapid.checks=$(CHECKS) -rapid.seed=$(SEED)
 
+# The race detector would delay the exit of every process by a second.
+GORACE := atexit_sleep_ms=0
+
 # Runs of make repeat, and what it runs: all tests, or those of the packages in PKGS.
 REPEAT = $(if $(filter file,$(origin N)),10,$(N))
 PKGS ?=
 repeat: ## run make test N (10) times uncached, every second with all cores busy; PKGS=./node: only this, with -race
 	go build -o $(BIN)/repeat ./tools/repeat
-	GOFLAGS=-count=1 RAPID_SEED=1 GORACE=atexit_sleep_ms=0 $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
+	GOFLAGS=-count=1 RAPID_SEED=1 GORACE=$(GORACE) $(BIN)/repeat -n $(REPEAT) -keep $(BIN)/repeated -- \
 	$(if $(PKGS),go test -vet=off -race -p $(PACKAGES) -timeout 40m $(PKGS),$(MAKE) test)
 
 race: ## run all tests under the race detector
-	RAPID_SEED=1 GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
+	RAPID_SEED=1 GORACE=$(GORACE) go test -vet=off -race -timeout 40m ./...
 
 check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
 	go test -count=1 .
