@@ -1,12 +1,14 @@
 package members
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,6 +41,16 @@ type bucketClient struct {
 	bucket.Client
 	rt  supervise.Runtime
 	log zerolog.Logger
+
+	mu      sync.Mutex
+	decoded map[string]decoded // by key
+}
+
+// decoded is the last valid value of a key that was decoded. Most changes renew a record and
+// leave it as it is.
+type decoded struct {
+	value []byte
+	entry entry
 }
 
 func openBucket(
@@ -54,7 +66,11 @@ func openBucket(
 		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
 		FirstRevision: max(uint64(rt.Now().UnixMicro()), seen+termGap), Log: log, Runtime: rt,
 	})
-	return &bucketClient{c, rt, log}, err
+	return newBucketClient(c, rt, log), err
+}
+
+func newBucketClient(c bucket.Client, rt supervise.Runtime, log zerolog.Logger) *bucketClient {
+	return &bucketClient{Client: c, rt: rt, log: log, decoded: make(map[string]decoded)}
 }
 
 // put writes a key over a revision and returns the new revision. It returns errConflict if the key
@@ -121,12 +137,27 @@ func (c *bucketClient) decodeEntry(key string, revision uint64, header nats.Head
 		if last, bad := decode(key, revision, data, e.firstSeen); err == nil && bad == nil {
 			e.last, e.deleted = last.member, deleted
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.decoded, key)
+		return e
+	}
+	c.mu.Lock()
+	last, known := c.decoded[key]
+	c.mu.Unlock()
+	if known && bytes.Equal(last.value, data) {
+		e := last.entry
+		e.revision, e.firstSeen = revision, c.rt.Now()
 		return e
 	}
 	e, err := decode(key, revision, data, c.rt.Now())
 	if err != nil {
 		c.log.Error().Err(err).Msg("invalid record ignored")
+		return e
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decoded[key] = decoded{bytes.Clone(data), e}
 	return e
 }
 

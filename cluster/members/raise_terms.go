@@ -24,7 +24,7 @@ const (
 func RaiseTerms(
 	ctx context.Context, c bucket.Client, limit uint64, rt supervise.Runtime, log zerolog.Logger,
 ) error {
-	return (&bucketClient{c, rt, log}).renumber(ctx, limit)
+	return newBucketClient(c, rt, log).renumber(ctx, limit)
 }
 
 // renumber rewrites the contents of the bucket with revisions above limit.
