@@ -71,7 +71,7 @@ type deployment struct {
 	revision  uint64                               // of the stored spec
 	model     *model                               // nil until inspected
 	reports   map[core.Ref]*messages.ReplicaStatus // last report by actor, for the status
-	published *messages.DeploymentStatus           // last status sent to the router
+	published *published                           // last status sent to the router
 	wake      wake                                 // the last one; zero: none, or a replica has served since
 }
 

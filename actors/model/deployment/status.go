@@ -13,12 +13,26 @@ import (
 func (d *deployment) publishStatus(ctx actor.Context) {
 	s := d.status()
 	s.Replicas = nil // routers get these from the replicas
-	if proto.Equal(s, d.published) {
+	spec := s.Spec
+	s.Spec = nil
+	if last := d.published; last != nil && sameSpec(spec, last.spec) && proto.Equal(s, last.rest) {
 		return
 	}
-	d.published = s
-	ctx.Send(d.Router, &messages.RouteDeployment{Status: s})
+	d.published = &published{spec, s}
+	whole := proto.CloneOf(s)
+	whole.Spec = spec
+	ctx.Send(d.Router, &messages.RouteDeployment{Status: whole})
 }
+
+// published is the last status that was sent to the router. The spec, which is large and seldom
+// changes, is not in the rest.
+type published struct {
+	spec *messages.DeploymentSpec
+	rest *messages.DeploymentStatus
+}
+
+// sameSpec reports whether two specs are equal. A spec is not changed in place.
+func sameSpec(a, b *messages.DeploymentSpec) bool { return a == b || proto.Equal(a, b) }
 
 var states = map[core.Condition]messages.DeploymentState{
 	core.ConditionPending:  messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
