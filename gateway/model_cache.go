@@ -236,6 +236,21 @@ func (m *modelCache) missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, modelfile.ErrOutside)
 }
 
+// sameFiles returns a model that was read from the same files, for as many tokens, or nil: other
+// deployments may have the same tokenizer, and so may other revisions of this one.
+func (m *modelCache) sameFiles(as *model) *model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.entries {
+		for _, v := range e.versions {
+			if v.settings == as.settings && v.vocab == as.vocab && v.templateErr == nil { // which has a path
+				return v.model
+			}
+		}
+	}
+	return nil
+}
+
 func (m *modelCache) readFrom(
 	roots modelfile.Roots, path string, digests *digest.Cache, inspect func(path string) (engine.ModelInfo, error),
 ) (*model, error) {
@@ -252,6 +267,10 @@ func (m *modelCache) readFrom(
 		return nil, err
 	}
 	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime(), settings: before}
+	if same := m.sameFiles(read); same != nil {
+		read.tokenizer, read.template, read.templateErr = same.tokenizer, same.template, same.templateErr
+		return read, nil
+	}
 	if read.tokenizer, err = tokenizer.LoadFor(roots, path, facts.Vocab); err != nil {
 		return nil, err
 	}
