@@ -8,12 +8,12 @@ import "troupe/cuda"
 // checkMap checks a mapping. The caller must hold d.mu.
 func (d *Device) checkMap(at cuda.Ptr, p *physical) {
 	switch {
-	case p.bytes == nil:
+	case p.memory == nil:
 		d.violate("released memory is mapped at %#x", at)
 	case p.mapped > 0:
 		d.violate("memory is mapped twice, again at %#x", at)
 	}
-	for i := range len(p.bytes) / pageBytes {
+	for i := range p.bytes / pageBytes {
 		if page := at + cuda.Ptr(i*pageBytes); d.mapped[page] != nil {
 			d.violate("%#x is already mapped", page)
 		}
@@ -23,7 +23,7 @@ func (d *Device) checkMap(at cuda.Ptr, p *physical) {
 // checkRelease checks the release of physical memory. The caller must hold the device's mu.
 func (p *physical) checkRelease() {
 	switch {
-	case p.bytes == nil:
+	case p.memory == nil:
 		p.device.violate("memory is released twice")
 	case p.mapped > 0:
 		p.device.violate("memory is released while it is mapped")

@@ -37,8 +37,10 @@ func addressee(message any) (uint64, bool) {
 // keepLate keeps what an actor receives from its own incarnation, or for it.
 func (n *Node) keepLate(a actor.Actor, id string, env *actor.MessageEnvelope) {
 	of, known := addressee(env.Message)
-	own, has := incarnationOf(a)
-	if !known || !has || of != own {
+	if !known {
+		return
+	}
+	if own, has := incarnationOf(a); !has || of != own {
 		return
 	}
 	n.mu.Lock()
@@ -53,8 +55,12 @@ func (n *Node) keepLate(a actor.Actor, id string, env *actor.MessageEnvelope) {
 // of its first messages. Nothing else runs at the beginning of a task, so what is sent or started then is
 // sent or started by the actor.
 func (n *Node) repeatLate(ctx actor.ReceiverContext, message any, next actor.ReceiverFunc) {
+	late := n.takeLate(ctx.Self().GetId(), message)
+	if len(late) == 0 {
+		return
+	}
 	own, _ := incarnationOf(ctx.Actor())
-	for _, env := range n.takeLate(ctx.Self().GetId(), message) {
+	for _, env := range late {
 		if of, _ := addressee(env.Message); of != own {
 			n.checkIgnored(ctx.Actor(), ctx.Self(), env.Message, func() { next(ctx, env) })
 		}

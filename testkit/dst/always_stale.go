@@ -16,8 +16,11 @@ import (
 // checkStale checks, if a message is a stale note, that the actor ignores it.
 func (n *Node) checkStale(a actor.Actor, self *actor.PID, message any, handle func()) {
 	of, isNote := incarnationOf(message)
-	own, has := incarnationOf(a)
-	if !isNote || !has || of == own {
+	if !isNote {
+		handle()
+		return
+	}
+	if own, has := incarnationOf(a); !has || of == own {
 		handle()
 		return
 	}
@@ -57,21 +60,29 @@ func incarnationOf(v any) (uint64, bool) {
 		return 0, false
 	}
 	t := p.Type().Elem()
-	at, known := incarnations.Load(t)
+	incarnations.RLock()
+	index, known := incarnations.fields[t]
+	incarnations.RUnlock()
 	if !known {
-		var index []int
 		if f, ok := t.FieldByName("incarnation"); ok && f.Type.Kind() == reflect.Uint64 {
 			index = f.Index
 		}
-		at, _ = incarnations.LoadOrStore(t, index)
+		incarnations.Lock()
+		incarnations.fields[t] = index
+		incarnations.Unlock()
 	}
-	if index := at.([]int); index != nil {
+	if index != nil {
 		return p.Elem().FieldByIndex(index).Uint(), true
 	}
 	return 0, false
 }
 
-var incarnations sync.Map // the index of the field incarnation, nil if there is none, by reflect.Type
+// incarnations has the index of the field incarnation by the type of a struct; nil if there is
+// none.
+var incarnations = struct {
+	sync.RWMutex
+	fields map[reflect.Type][]int
+}{fields: make(map[reflect.Type][]int)}
 
 var digestSeed = maphash.MakeSeed()
 

@@ -31,16 +31,16 @@ type Device struct {
 	used       int64
 	host       int64                      // bytes of host memory
 	images     map[*deviceHostMemory]bool // host memory of other sizes than a block, not freed
-	allocated  map[cuda.Ptr][]byte
+	allocated  map[cuda.Ptr]*memory
 	reserved   map[cuda.Ptr]int64
-	mapped     map[cuda.Ptr]*physical // by page
+	mapped     map[cuda.Ptr]*page // by address
 }
 
 // NewDevice returns a device with the given memory.
 func NewDevice(name string, bytes int64) *Device {
 	return &Device{info: cuda.Info{Name: "device (simulated)", UUID: name, Simulated: true, MemoryBytes: bytes},
-		next: 1 << 20, allocated: make(map[cuda.Ptr][]byte), reserved: make(map[cuda.Ptr]int64),
-		mapped: make(map[cuda.Ptr]*physical), images: make(map[*deviceHostMemory]bool)}
+		next: 1 << 20, allocated: make(map[cuda.Ptr]*memory), reserved: make(map[cuda.Ptr]int64),
+		mapped: make(map[cuda.Ptr]*page), images: make(map[*deviceHostMemory]bool)}
 }
 
 // name returns "node/device".
@@ -121,7 +121,7 @@ func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
 	}
 	p := d.advance(bytes)
 	d.used += bytes
-	d.allocated[p] = make([]byte, bytes)
+	d.allocated[p] = newMemory(bytes)
 	return p, nil
 }
 
@@ -136,12 +136,12 @@ func (d *Device) advance(bytes int64) cuda.Ptr {
 func (d *Device) Free(p cuda.Ptr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b, ok := d.allocated[p]
+	m, ok := d.allocated[p]
 	if !ok {
 		d.violate("memory at %#x is freed, and not allocated", p)
 		return fmt.Errorf("free of %#x, which is not allocated", p)
 	}
-	d.used -= int64(len(b))
+	d.used -= m.size
 	delete(d.allocated, p)
 	return nil
 }
@@ -151,6 +151,25 @@ func (d *Device) Memory() (free, total int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.info.MemoryBytes - d.used, d.info.MemoryBytes
+}
+
+// memory is memory of a device. Its pages are zero, and exist once they are used: most never are.
+type memory struct {
+	size  int64
+	pages [][]byte
+}
+
+func newMemory(bytes int64) *memory {
+	return &memory{size: bytes, pages: make([][]byte, (bytes+pageBytes-1)/pageBytes)}
+}
+
+// from returns the memory from an offset to the end of its page.
+func (m *memory) from(offset int64) []byte {
+	page := offset / pageBytes
+	if m.pages[page] == nil {
+		m.pages[page] = make([]byte, min(pageBytes, m.size-page*pageBytes))
+	}
+	return m.pages[page][offset%pageBytes:]
 }
 
 type hostMemory []byte
@@ -228,9 +247,16 @@ func (d *Device) Unreserve(p cuda.Ptr) error {
 // physical is physical memory, which has no address until it is mapped.
 type physical struct {
 	device *Device
-	bytes  []byte
-	whole  *physical // of a page
-	mapped int       // pages that are mapped
+	memory *memory // nil: released
+	bytes  int64
+	mapped int // pages that are mapped
+}
+
+// page is a page of physical memory that is mapped.
+type page struct {
+	of     *physical
+	memory *memory
+	offset int64
 }
 
 // CreatePhysical implements cuda.VirtualMemory.
@@ -244,19 +270,19 @@ func (d *Device) CreatePhysical(bytes int64) (cuda.Physical, error) {
 		return nil, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
 	}
 	d.used += bytes
-	return &physical{device: d, bytes: make([]byte, bytes)}, nil
+	return &physical{device: d, memory: newMemory(bytes), bytes: bytes}, nil
 }
 
 // Bytes implements cuda.Physical.
-func (p *physical) Bytes() int64 { return int64(len(p.bytes)) }
+func (p *physical) Bytes() int64 { return p.bytes }
 
 // Release implements cuda.Physical.
 func (p *physical) Release() error {
 	p.device.mu.Lock()
 	defer p.device.mu.Unlock()
 	p.checkRelease()
-	p.device.used -= int64(len(p.bytes))
-	p.bytes = nil
+	p.device.used -= p.bytes
+	p.memory, p.bytes = nil, 0
 	return nil
 }
 
@@ -266,9 +292,8 @@ func (d *Device) Map(at cuda.Ptr, m cuda.Physical) error {
 	defer d.mu.Unlock()
 	p := m.(*physical)
 	d.checkMap(at, p)
-	for i := range len(p.bytes) / pageBytes {
-		page := &physical{device: d, bytes: p.bytes[i*pageBytes : (i+1)*pageBytes], whole: p}
-		d.mapped[at+cuda.Ptr(i*pageBytes)] = page
+	for offset := int64(0); offset+pageBytes <= p.bytes; offset += pageBytes {
+		d.mapped[at.Offset(offset)] = &page{of: p, memory: p.memory, offset: offset}
 		p.mapped++
 	}
 	return d.check()
@@ -280,7 +305,7 @@ func (d *Device) Unmap(at cuda.Ptr, bytes int64) error {
 	defer d.mu.Unlock()
 	for i := range bytes / pageBytes {
 		if page := d.mapped[at+cuda.Ptr(i*pageBytes)]; page != nil {
-			page.whole.mapped--
+			page.of.mapped--
 		}
 		delete(d.mapped, at+cuda.Ptr(i*pageBytes))
 	}
@@ -294,28 +319,37 @@ func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) e
 	if err := d.check(); err != nil {
 		return err
 	}
-	for base, b := range d.allocated {
-		if d.mapped[p/pageBytes*pageBytes] != nil {
-			break // most accesses are to KV memory
-		}
-		if p >= base && p+cuda.Ptr(bytes) <= base+cuda.Ptr(len(b)) {
-			use(0, b[p-base:][:bytes])
-			return nil
-		}
-	}
+	allocated, base := d.allocation(p, bytes)
 	for done := 0; done < bytes; {
 		at := p + cuda.Ptr(done)
-		page := d.mapped[at/pageBytes*pageBytes]
-		if page == nil {
+		var b []byte
+		if allocated != nil {
+			b = allocated.from(int64(at - base))
+		} else if page := d.mapped[at/pageBytes*pageBytes]; page != nil {
+			b = page.memory.from(page.offset + int64(at%pageBytes))
+		} else {
 			d.violate("%d bytes at %#x are used, and not mapped", bytes, p)
 			return fmt.Errorf("access of %d bytes at %#x, which are not mapped", bytes, p)
 		}
-		b := page.bytes[at%pageBytes:]
 		b = b[:min(len(b), bytes-done)]
 		use(done, b)
 		done += len(b)
 	}
 	return nil
+}
+
+// allocation returns the allocated memory that has some bytes, and where it begins; nil: none
+// has. The caller must hold d.mu.
+func (d *Device) allocation(p cuda.Ptr, bytes int) (m *memory, base cuda.Ptr) {
+	if d.mapped[p/pageBytes*pageBytes] != nil {
+		return nil, 0 // most accesses are to KV memory
+	}
+	for base, m := range d.allocated {
+		if p >= base && p+cuda.Ptr(bytes) <= base+cuda.Ptr(m.size) {
+			return m, base
+		}
+	}
+	return nil, 0
 }
 
 // NewStream implements cuda.Device.

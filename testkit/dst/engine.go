@@ -52,16 +52,6 @@ func hashOf(parts ...[]byte) (first [stateBytes]byte) {
 	return [stateBytes]byte(h[:stateBytes])
 }
 
-// choose returns the token that follows a token with the given states. It depends on every byte of
-// the states, so that a KV block that is stale or belongs to another sequence is detected.
-func choose(all [][layers]state) uint32 {
-	h := sha256.New()
-	for _, one := range all {
-		addState(h, one)
-	}
-	return chosen(h)
-}
-
 // addState adds the states of a token to a hash, which never fails.
 func addState(h hash.Hash, one [layers]state) {
 	for _, s := range one {
@@ -183,7 +173,7 @@ func (w *weights) Digests() engine.Digests {
 func (w *weights) Open(arena engine.Arena, limits engine.Limits) (engine.Engine, error) {
 	s, err := w.device.NewStream("engine")
 	return &simulatedEngine{weights: w, arena: arena, stream: s, canary: limits.MaxSequences == 1,
-		losses: w.device.(*Device).lossCount()}, err
+		losses: w.device.(*Device).lossCount(), hashed: make(map[int32]hashed)}, err
 }
 
 // simulatedEngine is the engine of the simulation.
@@ -191,8 +181,9 @@ type simulatedEngine struct {
 	weights *weights
 	arena   engine.Arena
 	stream  cuda.Stream
-	canary  bool // of a load, which has no turn
-	losses  int  // of the device, before the engine was opened
+	canary  bool             // of a load, which has no turn
+	losses  int              // of the device, before the engine was opened
+	hashed  map[int32]hashed // by the first block of a sequence
 }
 
 // Close implements engine.Engine.
@@ -302,7 +293,30 @@ func (e *simulatedEngine) compute(s engine.Sequence, adapter, weights string) (u
 		}
 		all = append(all, now)
 	}
-	return choose(all), nil
+	return e.choose(s.Blocks[0], all), nil
+}
+
+// hashed is the hash of the states of the first tokens of a sequence.
+type hashed struct {
+	states [][layers]state
+	sum    hash.Hash
+}
+
+// choose returns the token that follows tokens with the given states. It depends on every byte
+// of the states, so that a KV block that is stale or belongs to another sequence is detected.
+// Those that have not changed since the last step with the same first block are not hashed
+// again.
+func (e *simulatedEngine) choose(first int32, all [][layers]state) uint32 {
+	known := e.hashed[first]
+	if n := len(known.states); n == 0 || n > len(all) || !slices.Equal(known.states, all[:n]) {
+		known = hashed{sum: sha256.New()}
+	}
+	for _, one := range all[len(known.states):] {
+		addState(known.sum, one)
+	}
+	known.states = all
+	e.hashed[first] = known
+	return chosen(known.sum)
 }
 
 // address returns the address of the state of a position in a layer.

@@ -1,7 +1,7 @@
 package dst
 
 import (
-	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -137,7 +137,11 @@ func (m *mailbox) label() string {
 	if r, ok := message.(interface{ GetRefused() *messages.Refused }); ok && r.GetRefused() != nil {
 		why = " refused: " + r.GetRefused().GetDetail()
 	}
-	return fmt.Sprintf("%s %s <- %s %T%s", m.dispatcher.node, m.id, sender.GetId(), message, why)
+	kind := "<nil>"
+	if message != nil {
+		kind = reflect.TypeOf(message).String()
+	}
+	return m.dispatcher.node + " " + m.id + " <- " + sender.GetId() + " " + kind + why
 }
 
 // turn handles one message. If the actor stops with it, the user messages sent meanwhile are dropped:

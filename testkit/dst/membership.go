@@ -50,7 +50,7 @@ type joined struct {
 
 func newJoined(n *Node, server *natskv.Server) *joined {
 	j := &joined{node: n, ended: make(chan struct{}), routes: make(chan struct{}),
-		client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, "store"})}
+		client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, n.cfg.Name + " store"})}
 	j.nodes = membership.Nodes{Self: n.cfg.Name, Drained: &j.drained, Live: j.live, Departed: j.departed}
 	j.catalogue = catalogue.New()
 	j.prefixes = backend.Prefixes{

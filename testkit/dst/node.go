@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -352,9 +353,10 @@ func (c *cluster) replicas(model string) (all []placed) {
 			continue
 		}
 		for i := range 64 {
-			id := fmt.Sprintf("%s/%s-%d", query.Replicas, model, i)
+			replica := model + "-" + strconv.Itoa(i)
+			id := query.Replicas + "/" + replica
 			if _, ok := n.system.ProcessRegistry.GetLocal(id); ok {
-				all = append(all, placed{n, fmt.Sprintf("%s-%d", model, i), n.pid(id)})
+				all = append(all, placed{n, replica, n.pid(id)})
 			}
 		}
 	}

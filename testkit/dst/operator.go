@@ -38,7 +38,8 @@ type operator struct {
 }
 
 func newOperator(w *World, server *natskv.Server) *operator {
-	o := &operator{runtime: w.Runtime(operatorName), client: server.Connect(&nodeRuntime{w, operatorName, "store"}),
+	client := server.Connect(&nodeRuntime{w, operatorName, operatorName + " store"})
+	o := &operator{runtime: w.Runtime(operatorName), client: client,
 		opened: make(chan struct{}), stored: make(map[string]*messages.DeploymentSpec),
 		history:  make(map[string][]*messages.DeploymentSpec),
 		adapters: make(map[string]*messages.AdapterSpec)}

@@ -5,18 +5,19 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"time"
 
 	"troupe/actors/supervise"
 )
 
 // Runtime returns the supervise.Runtime of a node.
-func (w *World) Runtime(node string) supervise.Runtime { return &nodeRuntime{w, node, "timer"} }
+func (w *World) Runtime(node string) supervise.Runtime { return &nodeRuntime{w, node, node + " timer"} }
 
 type nodeRuntime struct {
 	world *World
 	node  string
-	what  string // its timers are for
+	timer string // label of its timers
 }
 
 // Now implements supervise.Runtime. The world uses the clock of the synctest bubble.
@@ -31,7 +32,7 @@ func (r *nodeRuntime) After(d time.Duration) <-chan time.Time {
 
 // AfterFunc implements supervise.Runtime.
 func (r *nodeRuntime) AfterFunc(d time.Duration, f func()) supervise.Timer {
-	return r.world.addTimer(&timer{at: time.Now().Add(max(d, 0)), label: r.node + " " + r.what, fire: f})
+	return r.world.addTimer(&timer{at: time.Now().Add(max(d, 0)), label: r.timer, fire: f})
 }
 
 // addTimer adds a timer to the world.
@@ -62,7 +63,7 @@ func (r *nodeRuntime) Go(f func()) {
 	r.world.jobs.Add(1)
 	r.world.mu.Lock()
 	r.world.lastID++
-	key := fmt.Sprintf("%s job %d", r.node, r.world.lastID)
+	key := r.node + " job " + strconv.FormatUint(r.world.lastID, 10)
 	r.world.mu.Unlock()
 
 	r.world.add(task{key: key, label: func() string { return r.node + " job" }, run: f})
@@ -148,5 +149,5 @@ func (t *timer) task() task {
 	if label == nil {
 		label = func() string { return t.label }
 	}
-	return task{key: fmt.Sprintf("timer %d", t.id), label: label, run: t.fire}
+	return task{key: "timer " + strconv.FormatUint(t.id, 10), label: label, run: t.fire}
 }

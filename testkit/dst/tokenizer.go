@@ -19,10 +19,13 @@ func modelPath(model, files int) string {
 	return strings.Replace(tokenizerFolder, "kjv", strings.Repeat("./", model+files*(len(models)+maxCrowd))+"kjv", 1)
 }
 
+// allModels are the models that a run can have.
+var allModels = modelsOf(maxCrowd)
+
 // modelIn returns the name of the model with a path of modelPath.
 func modelIn(path string) string {
 	steps := strings.Count(path, "./") - strings.Count(tokenizerFolder, "./")
-	return modelsOf(maxCrowd)[max(steps, 0)%(len(models)+maxCrowd)].name
+	return allModels[max(steps, 0)%len(allModels)].name
 }
 
 // textOf is the tokenizer of all models.

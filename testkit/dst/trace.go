@@ -1,14 +1,17 @@
 package dst
 
-import (
-	"encoding/binary"
-	"hash"
-	"time"
-)
+import "time"
+
+// fnv is the FNV-1a hash of bytes, which hash/fnv computes too, but not without a copy of a string.
+type fnv uint64
+
+const fnvOffset, fnvPrime fnv = 0xcbf29ce484222325, 0x100000001b3
+
+func (h *fnv) add(b byte) { *h = (*h ^ fnv(b)) * fnvPrime }
 
 // trace computes a hash of all tasks, in order.
 type trace struct {
-	hash  hash.Hash64
+	hash  fnv
 	began time.Time
 	steps uint64
 	last  [32]string                          // last tasks; a ring
@@ -22,10 +25,12 @@ func (t *trace) add(now time.Time, name string) {
 	at := now.Sub(t.began)
 	t.last[t.steps%uint64(len(t.last))] = name
 	t.steps++
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(at))
-	_, _ = t.hash.Write(b[:]) // never fails
-	_, _ = t.hash.Write([]byte(name))
+	for shift := 0; shift < 64; shift += 8 {
+		t.hash.add(byte(at >> shift))
+	}
+	for i := range len(name) {
+		t.hash.add(name[i])
+	}
 	if t.log != nil {
 		t.log(at, name)
 	}

@@ -3,7 +3,6 @@ package dst
 import (
 	"container/heap"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,6 +25,7 @@ type World struct {
 	timers   timers
 	lastID   uint64
 	wake     chan struct{} // has a capacity of one; signals that a task was added
+	pause    *time.Timer   // ends the wait for a timer; nil until the first one
 
 	starts  int           // number of nodes started
 	actions atomic.Uint64 // messages sent, and timers and jobs started
@@ -49,7 +49,7 @@ const maxBusy = 100_000
 // NewWorld returns a world without tasks.
 func NewWorld(seed uint64) *World {
 	return &World{Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), wake: make(chan struct{}, 1),
-		trace: trace{hash: fnv.New64a()}}
+		trace: trace{hash: fnvOffset}}
 }
 
 // add makes a task runnable.
@@ -132,17 +132,21 @@ func (w *World) step(until time.Time) bool {
 	if !now.Before(until) {
 		return false
 	}
-	pause := time.NewTimer(next.Sub(now))
-	defer pause.Stop()
+	if w.pause == nil {
+		w.pause = time.NewTimer(next.Sub(now))
+	} else {
+		w.pause.Reset(next.Sub(now))
+	}
+	defer w.pause.Stop()
 	select {
 	case <-w.wake:
-	case <-pause.C:
+	case <-w.pause.C:
 	}
 	return true
 }
 
 // Trace returns a hash of everything that has happened so far.
-func (w *World) Trace() string { return fmt.Sprintf("%016x", w.trace.hash.Sum64()) }
+func (w *World) Trace() string { return fmt.Sprintf("%016x", uint64(w.trace.hash)) }
 
 // Steps returns the number of tasks that have run.
 func (w *World) Steps() uint64 { return w.trace.steps }
