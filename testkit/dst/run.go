@@ -67,6 +67,10 @@ const directOdds = 2
 // end. The slowest recovery is that of a device that is lost for up to 20 s and then tested.
 const settle = time.Minute
 
+// calmDown is the virtual time from the end of the load and all of its faults until what is at
+// rest is checked. What takes longer than that is waited for then.
+const calmDown = 2 * time.Second
+
 // The limits of a replica.
 const (
 	maxSequences = 4 // in a step
@@ -180,7 +184,7 @@ func Run(o Options) Result {
 	c.checks.setSettled(true)
 	c.held = c.nodes[c.names[0]].client.Held()
 	c.schedule(load)
-	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
+	w.Run(max(load, lastEnd(c.result.Faults))+calmDown, never)
 	c.endFaults()
 	faultless := time.Now()
 	c.checks.countTurns()
