@@ -8,5 +8,5 @@ import (
 
 // TestAllKinds mixes the faults of all scenarios, to test combinations that no other scenario has.
 func TestAllKinds(t *testing.T) {
-	scenario(t, dst.Options{Count: 30, Kinds: dst.AllKinds()}, 2, 4027)
+	scenario(t, dst.Options{Count: 30, Kinds: dst.AllKinds()}, 2)
 }

@@ -216,7 +216,7 @@ func TestSeeds(t *testing.T) {
 func TestLargerClusters(t *testing.T) {
 	for nodes := 4; nodes <= 5; nodes++ {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			scenario(t, dst.Options{Nodes: nodes, Count: *faults}, 2, 3)
+			scenario(t, dst.Options{Nodes: nodes, Count: *faults}, 3)
 		})
 	}
 }

@@ -17,5 +17,5 @@ func TestCrashesInJobs(t *testing.T) {
 			dst.CrashActor, dst.Scale, dst.Migrate, dst.Sleep, dst.Offload, dst.Redeploy, dst.FlushTier,
 			dst.RestorePrefix, dst.BreakFiles, dst.Standby, dst.Park, dst.BreakDisk, dst.QuarantineDevice,
 		},
-	}, 15, 468)
+	}, 15)
 }

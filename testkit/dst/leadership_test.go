@@ -14,7 +14,7 @@ func TestLeadership(t *testing.T) {
 		Kinds: []dst.FaultKind{
 			dst.Outage, dst.Isolate, dst.CrashActor, dst.CrashActor, dst.Delete, dst.StopNode,
 		},
-	}, 10, 11, 13, 32)
+	}, 11, 13, 32)
 }
 
 // TestDeploymentCrashes crashes the actors of deployments so often that their leaders give them up.

@@ -15,7 +15,7 @@ func TestScarceMemory(t *testing.T) {
 			dst.Scale, dst.Redeploy, dst.FailAllocs, dst.HangStep, dst.Pause, dst.CrashActor,
 			dst.CrashActor, dst.CrashActor, dst.SlowDevice, dst.Cut,
 		},
-	}, 1, 12, 18, 457)
+	}, 12, 18, 457)
 }
 
 // TestLateAdapters lets replicas lease memory for adapters when the first is needed, while devices

@@ -17,5 +17,5 @@ func TestPark(t *testing.T) {
 			dst.DamageImages, dst.DamageImages, dst.Redeploy, dst.FailLoads, dst.Restart, dst.LoseDevice, dst.Delete,
 		},
 		Actors: []string{"hostcache", "hostcache", "gpu", "replica", "deployment", "deployments", "replicas"},
-	}, 3, 4, 24, 102)
+	}, 3, 4)
 }

@@ -16,7 +16,7 @@ func TestPlanner(t *testing.T) {
 			dst.CrashActor, dst.CrashActor, dst.CrashInJob, dst.Outage, dst.Isolate, dst.SlowStore, dst.StallStore,
 			dst.CrashNode, dst.LoseAnswer,
 		},
-	}, 1, 2, 3)
+	}, 1, 2)
 }
 
 // TestPlannerSteps injects faults into each step of the planner that leads: it and its node crash, it loses
@@ -31,7 +31,7 @@ func TestPlannerSteps(t *testing.T) {
 			dst.Scale, dst.Scale, dst.LoseLease, dst.LoseLease, dst.LoseLease, dst.PausePlanner, dst.Redeploy,
 			dst.Pause, dst.Delete, dst.Drain, dst.AskPlan,
 		},
-	}, 3, 4, 5)
+	}, 4, 5)
 	for _, step := range dst.PlanSteps() {
 		if *firstSeed == 0 && *pick == 0 && seen[dst.FaultsIn(step)] == 0 {
 			t.Errorf("no fault was injected in the step %q", step)
@@ -75,7 +75,7 @@ func TestOldPlans(t *testing.T) {
 			dst.RestoreOld, dst.RestoreOld, dst.RollBack, dst.LoseBucket, dst.Scale, dst.Drain, dst.LoseLease,
 			dst.CrashNode, dst.CrashActor,
 		},
-	}, 2, 4)
+	}, 4)
 }
 
 // crowdBytes is the memory of a device that has room for the minimums and half of the crowd.
@@ -101,5 +101,5 @@ func TestCrowdFaults(t *testing.T) {
 			dst.CrashActor, dst.CrashActor, dst.CrashNode, dst.LoseDevice, dst.FailLoads, dst.LoseAnswer,
 			dst.LoseLease, dst.Drain, dst.Outage,
 		},
-	}, 1, 4)
+	}, 1)
 }

@@ -15,5 +15,5 @@ func TestQuarantine(t *testing.T) {
 			dst.CorruptDevice, dst.QuarantineDevice, dst.ReleaseDevice, dst.FailTests,
 			dst.LoseDevice,
 		},
-	}, 2, 10, 25)
+	}, 10, 25)
 }

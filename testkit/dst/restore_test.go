@@ -14,5 +14,5 @@ func TestRestoreFails(t *testing.T) {
 			dst.Offload, dst.RestorePrefix, dst.PinPrefix, dst.FlushTier, dst.BreakDisk,
 			dst.Cut, dst.CrashActor, dst.CrashActor, dst.CrashNode,
 		},
-	}, 3, 24, 38)
+	}, 3, 38)
 }

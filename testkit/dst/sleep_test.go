@@ -9,7 +9,7 @@ import (
 // TestSleep puts deployments to sleep while requests arrive, which wake them. None of the requests may
 // be lost, and no replica may be left of a deployment that sleeps.
 func TestSleep(t *testing.T) {
-	scenario(t, dst.Options{Count: 8, Kinds: []dst.FaultKind{dst.Sleep}}, 1, 4)
+	scenario(t, dst.Options{Count: 8, Kinds: []dst.FaultKind{dst.Sleep}}, 4)
 }
 
 // TestSleepFaults does so while the actors that wake them crash, and the store is away.

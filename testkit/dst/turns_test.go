@@ -16,5 +16,5 @@ var turnFaults = dst.Options{
 // TestTurns lets replicas of a device take turns while the actors of the device, of replicas, of their
 // group and of engines crash, and while steps hang.
 func TestTurns(t *testing.T) {
-	scenario(t, turnFaults, 2, 3, 6)
+	scenario(t, turnFaults, 2, 3)
 }

@@ -17,7 +17,7 @@ func TestDamagedWeights(t *testing.T) {
 			dst.LoseBucket, dst.Outage, dst.Standby,
 		},
 		Actors: []string{"hostcache", "gpu", "gpu", "replica", "deployment"},
-	}, 2, 3, 8, 10, 12)
+	}, 3, 8, 10)
 	if seen["weights rejected"] == 0 || seen["weights verified"] == 0 || seen["weights recorded"] == 0 {
 		t.Errorf("%d loads recorded, %d verified, %d rejected", seen["weights recorded"], seen["weights verified"],
 			seen["weights rejected"])

@@ -14,7 +14,7 @@ func TestWakeLevels(t *testing.T) {
 		Kinds: []dst.FaultKind{
 			dst.Sleep, dst.Sleep, dst.Sleep, dst.Park, dst.Park, dst.Standby, dst.Standby, dst.Switch, dst.Evict,
 		},
-	}, 3, 4)
+	}, 3)
 }
 
 // TestWakeLevelsFaults does so while the actors that take part and nodes crash, the store is away, and
@@ -30,5 +30,5 @@ func TestWakeLevelsFaults(t *testing.T) {
 		Actors: []string{
 			"deployments", "deployment", "router", "session", "gpu", "hostcache", "replica", "replicas",
 		},
-	}, 2, 3)
+	}, 3)
 }
