@@ -316,8 +316,8 @@ func TestHigherPriorityPreempts(t *testing.T) {
 		"seed":       1,
 		"priority":   "batch",
 	}
-	want := complete(t, start(t, nil), low).Choices[0].Text
-	n, g := startGated(t, 20, withLimits(1, 10, 0))
+	want := complete(t, start(t, withLight(t)), low).Choices[0].Text
+	n, g := startGated(t, 20, withLight(t, withLimits(1, 10, 0)))
 	var order []string
 	var mu sync.Mutex
 	done := func(name string) {
@@ -356,7 +356,7 @@ func TestHigherPriorityPreempts(t *testing.T) {
 // get the same tokens as alone.
 func TestPreemptionChangesNoToken(t *testing.T) {
 	want := undisturbedStreams(t)
-	n := start(t, withLimits(32, 64, 20))
+	n := start(t, withLight(t, withLimits(32, 64, 20)))
 	got := completeStreams(t, n)
 	for i := range got {
 		if got[i] != want[i] {

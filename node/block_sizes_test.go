@@ -49,8 +49,8 @@ func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 	j := &record{
 		says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"},
 	}
-	n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), two,
-		func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
+	n := start(t, withLight(t, withTiers(filepath.Join(t.TempDir(), "kv"), two,
+		func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) })))
 	for range rounds {
 		for _, model := range []string{"kjv", "large"} {
 			for i, got := range completeConversationsOf(t, n, model, many) {

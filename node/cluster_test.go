@@ -113,8 +113,8 @@ func TestAnyGatewayServes(t *testing.T) {
 // their streams get the same tokens.
 func TestStopHandsOver(t *testing.T) {
 	want := undisturbedStreams(t)
-	nodes := startCluster(t, 3, nil)
-	deploy(t, nodes[0], kjvSpec(2))
+	nodes := startCluster(t, 3, func(_ int, c *node.Config) { c.Middleware = paced }) // so that they run at the stop
+	deploy(t, nodes[0], lightSpec(t, 2))
 	var leaving *node.Node // has a replica, but not the NATS server
 	for name, node := range placements(t, nodes[0]) {
 		for _, n := range nodes[1:] {
@@ -170,10 +170,10 @@ func TestRebalance(t *testing.T) {
 			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 60, "ignore_eos": true,
 				"temperature": 0.9, "seed": seed}).Choices[0].Text
 	}
-	alone := start(t, nil)
+	alone := start(t, withLight(t))
 	want := []string{stream(alone, 0), stream(alone, 1), stream(alone, 2)}
 	nodes := startCluster(t, 2, func(_ int, c *node.Config) { c.Middleware = paced })
-	deploy(t, nodes[0], kjvSpec(2), nodes[1])
+	deploy(t, nodes[0], lightSpec(t, 2), nodes[1])
 	drain := func(yes bool) {
 		t.Helper()
 		if _, err := nodes[0].Backend().DrainNode(t.Context(), "b", yes); err != nil {

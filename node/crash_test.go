@@ -74,12 +74,12 @@ var undisturbed struct {
 	texts []string
 }
 
-// undisturbedStreams returns what completeStreams returns on a node on which nothing happens. The texts are
-// computed once for all tests that compare with them.
+// undisturbedStreams returns what completeStreams returns on a node with the light model on which nothing
+// happens. The texts are computed once for all tests that compare with them.
 func undisturbedStreams(t *testing.T) []string {
 	t.Helper()
 	undisturbed.Do(func() {
-		if texts := completeStreams(t, start(t, nil)); !t.Failed() {
+		if texts := completeStreams(t, start(t, withLight(t))); !t.Failed() {
 			undisturbed.texts = texts
 		}
 	})
@@ -94,7 +94,7 @@ func undisturbedStreams(t *testing.T) []string {
 // any order and number; this test adds the real engine and the gateway.
 func TestCrashesLoseNoToken(t *testing.T) {
 	const many, tokens = 8, 20 // more streams only make steps larger
-	want := completeMany(t, start(t, func(c *node.Config) { c.Middleware = wired }), many, tokens)
+	want := completeMany(t, start(t, withLight(t, func(c *node.Config) { c.Middleware = wired })), many, tokens)
 	if t.Failed() || slices.ContainsFunc(want, func(s string) bool { return strings.TrimSpace(s) == "" }) {
 		t.Fatalf("the undisturbed run failed: %q", want)
 	}
@@ -115,7 +115,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {
 			var armed atomic.Bool
 			armed.Store(tc.kind != "gpu") // a gpu that crashes during a load loads again
-			n := start(t, func(c *node.Config) {
+			n := start(t, withLight(t, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, func(next actor.ReceiverFunc) actor.ReceiverFunc {
 					crash := tc.crash.Middleware(next)
 					return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
@@ -126,7 +126,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 						}
 					}
 				})
-			})
+			}))
 			armed.Store(true)
 			done := make(chan struct{})
 			go func() { // some of the crashes need these queries

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +17,8 @@ import (
 	"troupe/cuda/telemetry"
 	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 	"troupe/testkit/fakecuda"
 	"troupe/testkit/kernelhost"
-	"troupe/testkit/reference"
 )
 
 // logBuffer collects the log of a node.
@@ -54,25 +50,6 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 		t.Fatal(err)
 	}
 	return fake, library
-}
-
-// smallModel writes a random model of two layers, and the tokenizer of the shipped one. A step of it launches about 30
-// kernels.
-func smallModel(t *testing.T) string {
-	dir := reference.Random(t, reference.Shape{
-		Architecture: "LlamaForCausalLM", DType: "F16", Layers: 2, Vocab: 1024, ContextTokens: 1024,
-		Hidden: 32, Heads: 2, KVHeads: 2, HeadDim: 32, Tied: true,
-	}, 1)
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
-		b, err := os.ReadFile(filepath.Join(testkit.Model(), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // slow returns a deployment that is small enough for the fake GPU, which runs every thread of a kernel.

@@ -103,9 +103,16 @@ func (p *kvPeer) awaitTierBlocks(of *kvPeer) {
 	})
 }
 
-// startPeers starts two nodes with one replica each. change modifies the configuration of node i,
+// startPeers starts two nodes with one replica of the shipped model each. change modifies the configuration of node i,
 // and middleware returns middleware for its actors.
 func startPeers(t *testing.T, change func(i int, c *node.Config),
+	middleware func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
+	t.Helper()
+	return startPeersOf(t, kjvSpec(2), change, middleware)
+}
+
+// startPeersOf is like startPeers, for the given model.
+func startPeersOf(t *testing.T, spec *messages.DeploymentSpec, change func(i int, c *node.Config),
 	middleware func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
 	t.Helper()
 	both := []*kvPeer{{t: t}, {t: t}}
@@ -126,7 +133,6 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 			return append(all, wired(kind)...)
 		}
 	})
-	spec := kjvSpec(2)
 	spec.KvBlocks = new(uint32(48))
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {

@@ -103,7 +103,7 @@ func TestKVCommands(t *testing.T) {
 // TestIdleBlocksAreDemoted checks that unused blocks are copied to DRAM and then to NVMe although
 // there is room.
 func TestIdleBlocksAreDemoted(t *testing.T) {
-	n := start(t, withManualTiers(t))
+	n := start(t, withLight(t, withManualTiers(t)))
 	conn := connect(t, n)
 	want, _ := completeShort(t, n, system)
 	more := func() { // idle time is counted in steps

@@ -261,7 +261,8 @@ func TestTrustedAccounts(t *testing.T) {
 		"the same with two forged headers": {true, "anna", twice, `"endpoint":"infer"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := startExample(t, "nats-accounts.conf", func(cfg *node.Config) { cfg.TrustAccounts = c.trusted })
+			e := startExample(t, "nats-accounts.conf",
+				withLight(t, func(cfg *node.Config) { cfg.TrustAccounts = c.trusted }))
 			infer(t, e.connect(t, c.from), c.header)
 			line := ""
 			waitFor(t, "the answer to be logged", func() bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,12 +59,14 @@ func preemptBodies() []map[string]any {
 // replica takes them or they wait until one serves again.
 func TestPreemptReplica(t *testing.T) {
 	bodies := preemptBodies()
-	var want []string
+	want := make([]string, len(bodies))
 	alone := start(t, nil)
 	registerShipped(t, connect(t, alone))
-	for _, b := range bodies {
-		want = append(want, choices(t, alone, b))
+	var wait sync.WaitGroup
+	for i, b := range bodies {
+		wait.Go(func() { want[i] = choices(t, alone, b) })
 	}
+	wait.Wait()
 	for _, replicas := range []uint32{1, 2} {
 		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
 			n, gate := startGated(t, 12, withManualTiers(t), func(c *node.Config) {

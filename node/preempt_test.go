@@ -75,18 +75,18 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 		"ignore_eos":  true,
 		"priority":    "batch",
 	}
-	want := complete(t, start(t, nil), long).Choices[0].Text
+	want := complete(t, start(t, withLight(t)), long).Choices[0].Text
 	for _, name := range []string{"dram", "nvme"} {
 		t.Run(name, func(t *testing.T) {
 			done := &tokenCounter{}
-			n, g := startGated(t, 95, func(c *node.Config) {
+			n, g := startGated(t, 95, withLight(t, func(c *node.Config) {
 				withManualTiers(t)(c)
 				if c.Tiers.Restore = kv.RestoreAlways; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
 				}
 				c.Deployments[0].MaxSequences = new(uint32(1))
 				c.Middleware = done.middleware
-			})
+			}))
 			conn := connect(t, n)
 			parked := make(chan completion)
 			go func() {

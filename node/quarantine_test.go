@@ -15,6 +15,16 @@ import (
 type failingGPU struct {
 	after atomic.Int64 // launches and copies before it is lost; negative: it is not
 	lost  atomic.Bool
+	spec  func(replicas uint32) *messages.DeploymentSpec // of the light model
+}
+
+func newFailingGPU(t *testing.T) *failingGPU {
+	path := lightModel(t)
+	return &failingGPU{spec: func(replicas uint32) *messages.DeploymentSpec {
+		spec := kjvSpec(replicas)
+		spec.Path = path
+		return spec
+	}}
 }
 
 func (b *failingGPU) inject(string) error {
@@ -30,7 +40,7 @@ func (b *failingGPU) inject(string) error {
 func (b *failingGPU) config(c *node.Config) {
 	b.after.Store(-1)
 	c.Devices = []host.Config{{Index: 0, MemoryBytes: 256 << 20, Inject: b.inject}, {Index: 1, MemoryBytes: 256 << 20}}
-	c.Deployments = []*messages.DeploymentSpec{kjvSpec(2)}
+	c.Deployments = []*messages.DeploymentSpec{b.spec(2)}
 	c.Middleware = wired
 }
 
@@ -69,7 +79,7 @@ func awaitServing(t *testing.T, n *node.Node, want ...int) {
 // TestDeviceLost checks that streams continue elsewhere with the same tokens when their GPU is
 // lost, and that the GPU is quarantined, emptied, and used again after a release.
 func TestDeviceLost(t *testing.T) {
-	b := &failingGPU{}
+	b := newFailingGPU(t)
 	n := start(t, b.config)
 	awaitServing(t, n, 1, 1)
 	want := undisturbedStreams(t)
@@ -104,19 +114,21 @@ func TestDeviceLost(t *testing.T) {
 		g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Fatalf("%v, %v", g, err)
 	}
-	deploy(t, n, kjvSpec(3))
+	deploy(t, n, b.spec(3))
 	awaitServing(t, n, 1, 2)
 }
 
 // TestQuarantine checks that the operator's quarantine empties a healthy GPU and that streams get
 // the same tokens.
 func TestQuarantine(t *testing.T) {
-	b := &failingGPU{}
-	n := start(t, b.config)
-	awaitServing(t, n, 1, 1)
+	b := newFailingGPU(t)
 	want := undisturbedStreams(t)
+	n, gate := startGated(t, 20, b.config)
+	awaitServing(t, n, 1, 1)
 	done := make(chan []string)
 	go func() { done <- completeStreams(t, n) }()
+	gate.await(t)
+	gate.open() // the streams have output, and not all of it
 	g, err := n.Backend().QuarantineGpu(t.Context(),
 		&messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
 	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by operator request: it is to be replaced" {

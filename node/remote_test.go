@@ -190,8 +190,8 @@ func TestSendRequiresToken(t *testing.T) {
 // demoted, restored and fetched, get the tokens of one replica with room for all.
 func TestFetchChangesNoToken(t *testing.T) {
 	const many = 12
-	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
-	a, b := startPeers(t, func(i int, c *node.Config) {
+	want := plainConversations(t, many)
+	a, b := startPeersOf(t, lightSpec(t, 2), func(i int, c *node.Config) {
 		c.Tiers.DRAMBytes, c.Tiers.Watermark = 100*64<<10, 0.5
 	}, func(_ int, kind string) actor.ReceiverMiddleware {
 		if kind == "router" {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"troupe/cuda/host"
+	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 )
 
 // TestReplicaShrinksAndGrows checks that a model gives up KV blocks for a second model while
@@ -15,18 +15,28 @@ import (
 func TestReplicaShrinksAndGrows(t *testing.T) {
 	want := undisturbedStreams(t)
 	n, g := startGated(t, 5, func(c *node.Config) {
-		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
+		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 50 << 20}}, nil
 	})
-	first, second := kjvSpec(1), kjvSpec(1)
+	first, second := lightSpec(t, 1), lightSpec(t, 1)
 	first.MaxSequences, second.MaxSequences = new(uint32(16)), new(uint32(16))
 	deploy(t, n, first)
 	before := replica(t, n, "kjv").GetKvBlocks()
 	texts := make(chan []string, 1)
 	go func() { texts <- completeStreams(t, n) }()
 	g.await(t)
-	g.open()
-	second.Name, second.Path = "second", testkit.Model()
-	deploy(t, n, second)
+	second.Name = "second"
+	if _, err := n.PutDeployment(t.Context(), second, 0); err != nil {
+		t.Fatal(err)
+	}
+	loading := func() *messages.DeploymentStatus {
+		d, _ := n.Backend().Deployment(t.Context(), "second") // empty until the node knows of it
+		return d
+	}
+	waitFor(t, "a replica of the second model", func() bool { return len(loading().GetReplicas()) == 1 })
+	g.open() // so that the streams run while it asks for memory
+	waitFor(t, "the second model to serve", func() bool {
+		return loading().GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+	})
 	waitFor(t, "the first model to give up blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 	during := replica(t, n, "kjv").GetKvBlocks()
 	t.Logf("kjv has %d KV blocks, %d next to a second model with %d", before, during,

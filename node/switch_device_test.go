@@ -21,7 +21,9 @@ type phased struct {
 	*watched
 	loads, captures gate
 	captured        atomic.Int64
-	refuses         atomic.Bool // captures fail
+	free            atomic.Int64  // launches of graphs until the device holds itself
+	held            chan struct{} // gets a value then
+	refuses         atomic.Bool   // captures fail
 	parties         *parties
 }
 
@@ -41,7 +43,8 @@ func (g *gate) hold() func() {
 
 func openPhased(t *testing.T) *phased {
 	t.Helper()
-	return &phased{watched: openWatched(t), parties: &parties{found: make(map[string]*party)}}
+	return &phased{watched: openWatched(t), held: make(chan struct{}, 1),
+		parties: &parties{found: make(map[string]*party)}}
 }
 
 func (d *phased) GPU() node.GPU { return node.GPU{Device: d, Source: telemetry.Device(d.Device)} }
@@ -87,6 +90,10 @@ type phasedGraph struct{ cuda.Graph }
 
 func (g phasedGraph) Launch(on cuda.Stream) error {
 	s := on.(phasedStream)
+	if s.device.free.Add(-1) == 0 {
+		s.device.hold.Lock()
+		s.device.held <- struct{}{}
+	}
 	s.device.hold.RLock()
 	defer s.device.hold.RUnlock()
 	return g.Graph.Launch(s.Stream)

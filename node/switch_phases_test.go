@@ -14,7 +14,6 @@ import (
 
 	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 	"troupe/testkit/models"
 )
 
@@ -32,11 +31,13 @@ func newSwitchWorld(t *testing.T) *switchWorld {
 	t.Helper()
 	w := &switchWorld{T: t, device: openPhased(t), texts: make(map[string]string)}
 	other := filepath.Join(t.TempDir(), "other")
-	if err := models.Perturb(testkit.Model(), other, 7); err != nil {
+	light := lightModel(t)
+	if err := models.Perturb(light, other, 7); err != nil {
 		t.Fatal(err)
 	}
 	w.n = start(t, func(c *node.Config) {
 		c.GPUs, c.Devices, c.Middleware = []node.GPU{w.device.GPU()}, nil, w.device.parties.middleware
+		c.Deployments[0].Path = light
 		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{Name: "other", Path: other})
 		for _, d := range c.Deployments {
 			d.MaxSequences = new(uint32(16))
@@ -206,7 +207,7 @@ func (w *switchWorld) holdStream() (release func()) {
 	if w.long == "" {
 		w.long = complete(w.T, w.n, greedy("kjv", 400)).Choices[0].Text
 	}
-	before := replica(w.T, w.n, "kjv").GetTokensOut()
+	w.device.free.Store(20) // steps, of which each launches a graph
 	done := make(chan string, 1)
 	go func() {
 		status, body := post(w.T, w.n, "/v1/completions", greedy("kjv", 400))
@@ -217,8 +218,7 @@ func (w *switchWorld) holdStream() (release func()) {
 		}
 		done <- c.Choices[0].Text
 	}()
-	waitFor(w.T, "output", func() bool { return replica(w.T, w.n, "kjv").GetTokensOut() > before })
-	w.device.hold.Lock()
+	<-w.device.held
 	return sync.OnceFunc(func() {
 		w.device.hold.Unlock()
 		if text := <-done; text != w.long {
