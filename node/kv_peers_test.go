@@ -220,13 +220,35 @@ func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 }
 
 // generateAndDemote generates for a prompt, and then for others until the blocks of the first are
-// only in the tiers.
-func (p *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
+// only in the tiers, as another node knows. A block is not evicted while it is copied to a tier, so
+// that the number of the others depends on the disk.
+func (p *kvPeer) generateAndDemote(prompt []uint32, knows *kvPeer) (tokens []uint32) {
+	p.t.Helper()
 	tokens, _ = p.generate(prompt)
-	for i := range uint32(8) {
+	replica, i := p.replica().GetName(), uint32(0)
+	knows.awaitBlocks(replica, prompt)
+	const others = 8 // which do not fit into the replica
+	for range others {
 		p.generate(text(100+i, 200))
+		i++
 	}
+	waitFor(p.t, "the blocks to leave the replica", func() bool {
+		if !knows.hasBlock(replica, prompt) {
+			return true
+		}
+		p.generate(text(100+i%others, 200))
+		i++
+		return false
+	})
 	return tokens
+}
+
+// hasBlock reports whether the node knows that a replica of another node has a block of a prompt.
+func (p *kvPeer) hasBlock(replica string, prompt []uint32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", nil), prompt, 16)),
+		func(b uint64) bool { return p.announced[replica][b] })
 }
 
 // corruptBlocks flips a bit in every 512 bytes of a tier's file.

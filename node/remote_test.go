@@ -58,7 +58,7 @@ func TestFetchFromTiersOfOtherNode(t *testing.T) {
 		t.Run(map[bool]string{false: "dram", true: "nvme"}[nvme], func(t *testing.T) {
 			a, b := startTieredPeers(t, nvme, filepath.Join(t.TempDir(), "kv"))
 			prompt := text(1, 200)
-			want := a.generateAndDemote(prompt)
+			want := a.generateAndDemote(prompt, b)
 			b.awaitTierBlocks(a)
 			got, cached := b.generate(prompt)
 			if !slices.Equal(got, want) || cached != 192 {
@@ -78,7 +78,7 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
 	a, b := startTieredPeers(t, true, path)
 	prompt := text(1, 200)
-	want := a.generateAndDemote(prompt)
+	want := a.generateAndDemote(prompt, b)
 	b.awaitTierBlocks(a)
 	corruptBlocks(t, path)
 	got, cached := b.generate(prompt)
