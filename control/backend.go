@@ -37,7 +37,7 @@ type DeploymentBackend interface {
 	// Revise decides which revision of its files spec is to serve. spec replaces the stored
 	// deployment, which may be nil, and has the digests of its files if they are known.
 	Revise(spec, stored *messages.DeploymentSpec)
-	DeleteDeployment(ctx context.Context, name string) error
+	DeleteDeployment(ctx context.Context, name string, drop bool) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
 }

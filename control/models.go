@@ -136,10 +136,6 @@ func (c *control) deleteModel(
 	if err := requireName(req); err != nil {
 		return nil, err
 	}
-	if req.GetDrop() {
-		if err := c.storeDrop(ctx, req.GetName()); err != nil {
-			return nil, err
-		}
-	}
-	return &messages.DeleteModelResponse{Name: req.GetName()}, c.Backend.DeleteDeployment(ctx, req.GetName())
+	err := c.Backend.DeleteDeployment(ctx, req.GetName(), req.GetDrop())
+	return &messages.DeleteModelResponse{Name: req.GetName()}, err
 }

@@ -4,24 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	"troupe/messages"
 )
-
-// storeDrop stores that the weights of a deployment go with its replicas, before it is deleted.
-func (c *control) storeDrop(ctx context.Context, name string) error {
-	_, err := c.Backend.Update(ctx, name, 0,
-		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-			if stored == nil {
-				return nil, notDeployed(name)
-			}
-			next := proto.CloneOf(stored)
-			next.DropWeights = true
-			return next, nil
-		})
-	return err
-}
 
 func notDeployed(name string) error {
 	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))

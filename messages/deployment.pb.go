@@ -1497,6 +1497,7 @@ func (x *ApplyDeployment) GetRevision() uint64 {
 type RemoveDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	DropWeights   bool                   `protobuf:"varint,3,opt,name=drop_weights,json=dropWeights,proto3" json:"drop_weights,omitempty"` // its replicas free their weights
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1536,6 +1537,13 @@ func (x *RemoveDeployment) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *RemoveDeployment) GetDropWeights() bool {
+	if x != nil {
+		return x.DropWeights
+	}
+	return false
 }
 
 // GetDeployment (query, to a deployment, or to a router by name).
@@ -2332,9 +2340,10 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x02to\x18\x03 \x01(\tR\x02to\"\\\n" +
 	"\x0fApplyDeployment\x12-\n" +
 	"\x04spec\x18\x02 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"&\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"I\n" +
 	"\x10RemoveDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12!\n" +
+	"\fdrop_weights\x18\x03 \x01(\bR\vdropWeights\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x81\x06\n" +
 	"\x10DeploymentStatus\x12-\n" +

@@ -77,7 +77,7 @@ func TestAdapterPagesGrowAndShrink(t *testing.T) {
 	}
 	end()
 	running.Wait()
-	if err := n.Backend().DeleteDeployment(t.Context(), "second"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "second", false); err != nil {
 		t.Fatal(err)
 	}
 	grow()

@@ -397,7 +397,7 @@ func TestModelTooLargeFails(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1})
-	if err := n.Backend().DeleteDeployment(t.Context(), "huge"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "huge", false); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the deployment to be deleted",

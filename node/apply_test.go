@@ -49,7 +49,7 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 	is("deployed by command and restarted", again(1), 2, 9)
 	is("with another configuration", again(3), 3, 1024)
 	is("with the old one", again(1), 1, 1024)
-	if err := n.Backend().DeleteDeployment(t.Context(), "kjv"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "kjv", false); err != nil {
 		t.Fatal(err)
 	}
 	is("deleted and restarted", again(1), 1, 1024)

@@ -52,7 +52,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	}
 	checkMemorySum(t, n)
 
-	if err := n.Backend().DeleteDeployment(t.Context(), "second"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "second", false); err != nil {
 		t.Fatal(err)
 	}
 	var again sync.WaitGroup

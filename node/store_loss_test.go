@@ -91,7 +91,7 @@ func TestStoreDeleted(t *testing.T) {
 	if _, err := nodes[0].PutDeployment(t.Context(), gone, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes[0].Backend().DeleteDeployment(t.Context(), "gone"); err != nil {
+	if err := nodes[0].Backend().DeleteDeployment(t.Context(), "gone", false); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "both nodes to know everything", func() bool {

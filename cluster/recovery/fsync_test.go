@@ -41,7 +41,7 @@ func TestSyncedChild(t *testing.T) {
 		}
 		say("STORED " + name)
 	}
-	if err := n.store.Delete(t.Context(), "model-0"); err != nil {
+	if err := n.store.Delete(t.Context(), "model-0", false); err != nil {
 		t.Fatal(err)
 	}
 	say("DELETED model-0")

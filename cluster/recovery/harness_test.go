@@ -127,7 +127,7 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 	for i := range 8 {
 		put(fmt.Sprint("model-", i), 1)
 	}
-	if err := errors.Join(n.store.Delete(ctx, "model-2"), n.store.Delete(ctx, "model-5")); err != nil {
+	if err := errors.Join(n.store.Delete(ctx, "model-2", false), n.store.Delete(ctx, "model-5", false)); err != nil {
 		t.Fatal(err)
 	}
 	delete(p.Deployments, "model-2")

@@ -93,6 +93,15 @@ func (g guarded) Delete(ctx context.Context, key string, revision uint64) error 
 	return err
 }
 
+// mark deletes a key at a revision, and gives the marker of the deletion a value.
+func (g guarded) mark(ctx context.Context, key string, over uint64, value string) error {
+	_, err := g.write(ctx, key, func() (uint64, error) {
+		return g.store.client.Write(ctx, Bucket, key, bucket.Value{
+			Header: nats.Header{operationHeader: {operationDelete}}, Data: []byte(value)}, over)
+	})
+	return err
+}
+
 // write makes a change, which returns its revision or a later one.
 func (g guarded) write(ctx context.Context, key string, do func() (uint64, error)) (uint64, error) {
 	if err := g.problem(); err != nil {

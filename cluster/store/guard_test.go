@@ -69,7 +69,7 @@ func TestPrecheckBlocksReadsAndWrites(t *testing.T) {
 		"put":            func() error { _, err := s.Put(ctx, spec, 0); return err },
 		"update":         func() error { _, err := s.Put(ctx, spec, revision); return err },
 		"get":            func() error { _, _, err := s.Get(ctx, "kjv"); return err },
-		"delete":         func() error { return s.Delete(ctx, "kjv") },
+		"delete":         func() error { return s.Delete(ctx, "kjv", false) },
 		"new adapter":    func() error { _, err := s.PutAdapter(ctx, a, 0); return err },
 		"adapter":        func() error { _, err := s.PutAdapter(ctx, a, 7); return err },
 		"delete adapter": func() error { return s.DeleteAdapter(ctx, "kjv", "a", 7) },

@@ -53,7 +53,7 @@ func TestCopyIgnoresStaleReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.client = &staleClient{s.client, old, 3}
-	if err := n.Delete(t.Context(), "m"); err != nil {
+	if err := n.Delete(t.Context(), "m", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := saved(); !got.Deleted || got.Revision <= second {

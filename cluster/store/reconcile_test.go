@@ -61,7 +61,7 @@ func TestNewerStoreOutranksCopy(t *testing.T) {
 	put(t, away, "purged", 1)
 	away.Close()
 	if err := errors.Join(
-		s.Delete(t.Context(), "goes"), s.kv.Delete(t.Context(), deployments+"purged", 0),
+		s.Delete(t.Context(), "goes", false), s.kv.Delete(t.Context(), deployments+"purged", 0),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	n := openWithCopy(t, s, dir)
 	put(t, n, "a", 1)
 	put(t, n, "gone", 1)
-	if err := n.Delete(t.Context(), "gone"); err != nil {
+	if err := n.Delete(t.Context(), "gone", false); err != nil {
 		t.Fatal(err)
 	}
 	n.Close()

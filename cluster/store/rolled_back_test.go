@@ -56,7 +56,7 @@ func TestWriteToRolledBackBucket(t *testing.T) {
 	expectReplicas(t, n, "a", 3)
 
 	lose(n)
-	unknown("a deletion", n.Delete(t.Context(), "a"))
+	unknown("a deletion", n.Delete(t.Context(), "a", false))
 	expectReplicas(t, n, "a", 2)
 	expectReplicas(t, n, "b", 1)
 }
@@ -80,7 +80,7 @@ func TestLaterChangeOutranksLostRevision(t *testing.T) {
 	lose("unknown", time.Time{})
 	put(t, late, "changed", 3)
 	put(t, late, "unknown", 3)
-	if err := late.Delete(t.Context(), "deleted"); err != nil {
+	if err := late.Delete(t.Context(), "deleted", false); err != nil {
 		t.Fatal(err)
 	}
 	for _, node := range []*Store{n, late} {
@@ -138,7 +138,7 @@ func TestPurgedDeletionIsNoLoss(t *testing.T) {
 	n, other := openWithCopy(t, s, t.TempDir()), second(t, s)
 	put(t, n, "stays", 1)
 	put(t, n, "goes", 1)
-	if err := other.Delete(t.Context(), "goes"); err != nil {
+	if err := other.Delete(t.Context(), "goes", false); err != nil {
 		t.Fatal(err)
 	}
 	if err := natsKV(t, s).PurgeDeletes(t.Context(), jetstream.DeleteMarkersOlderThan(-1)); err != nil {

@@ -199,13 +199,36 @@ func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err e
 	}
 }
 
-// Delete removes a deployment, or returns ErrNotFound.
-func (s *Store) Delete(ctx context.Context, name string) error {
+// Delete removes a deployment, or returns ErrNotFound. With drop, its replicas free their weights.
+func (s *Store) Delete(ctx context.Context, name string, drop bool) error {
+	if drop {
+		return s.deleteAndDrop(ctx, name)
+	}
 	_, over, err := s.Get(ctx, name)
 	if errors.Is(err, ErrNotFound) {
 		return err
 	}
 	return s.syncDelete(ctx, deployments+name, over, s.kv.Delete(ctx, deployments+name, 0))
+}
+
+// dropped is the value of the marker of a deployment whose replicas free their weights. It is not
+// stored in the deployment before, since a watch can miss a value that is deleted at once.
+const dropped = "drop"
+
+func (s *Store) deleteAndDrop(ctx context.Context, name string) error {
+	key := deployments + name
+	for {
+		e, err := s.kv.Get(ctx, key)
+		if isMissing(err) {
+			return fmt.Errorf("deployment %s: %w", name, ErrNotFound)
+		}
+		if err == nil {
+			err = s.kv.mark(ctx, key, e.Revision(), dropped)
+		}
+		if !bucket.IsConflict(err) {
+			return s.syncDelete(ctx, key, e.Revision(), err)
+		}
+	}
 }
 
 // Watch implements deployment.Store. It logs and skips values that it cannot decode.
@@ -228,6 +251,8 @@ func (s *Store) applyDeployment(e jetstream.KeyValueEntry, apply func(deployment
 			return
 		}
 		change.Spec = spec
+	} else {
+		change.DropWeights = string(e.Value()) == dropped
 	}
 	apply(change)
 }

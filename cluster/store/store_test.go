@@ -177,10 +177,37 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "a change", func() bool { return f.last["m"].GetReplicas() == 2 })
-	if err := s.Delete(t.Context(), "m"); err != nil {
+	if err := s.Delete(t.Context(), "m", false); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a deletion", func() bool { spec, known := f.last["m"]; return known && spec == nil })
+}
+
+// TestDeletionDropsWeights checks that a deletion says whether weights are freed also to a watch that begins
+// after it, which never sees the deployment.
+func TestDeletionDropsWeights(t *testing.T) {
+	s, _ := open(t)
+	for _, name := range []string{"dropped", "kept"} {
+		if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: name}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(t.Context(), name, name == "dropped"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(t.Context(), name, name == "dropped"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s, deleted again: %v", name, err)
+		}
+	}
+	f := &recorder[*bool]{last: map[string]*bool{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, &c.DropWeights, c.Synced) })
+	})
+	f.until(t, "the listing", func() bool { return f.synced == 1 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !*f.last["dropped"] || *f.last["kept"] {
+		t.Errorf("dropped: %v, kept: %v", *f.last["dropped"], *f.last["kept"])
+	}
 }
 
 // TestReadDeploymentsOfEarlierVersions checks values that earlier versions stored. These omitted

@@ -103,7 +103,8 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.reconcile(now)
 }
 
-func (d *Deployment) onRemove(now time.Time) {
+func (d *Deployment) onRemove(e Remove, now time.Time) {
+	d.spec.Drop = d.spec.Drop || e.Drop
 	d.shift(deleted)
 	d.reconcile(now)
 }

@@ -24,7 +24,9 @@ type (
 	}
 
 	// Remove reports that the deployment is deleted.
-	Remove struct{}
+	Remove struct {
+		Drop bool // its replicas free their weights
+	}
 
 	// Members lists the live members of the cluster, and those that departed recently.
 	Members struct {
@@ -168,7 +170,7 @@ func (d *Deployment) handle(e Event, now time.Time) {
 	case Apply:
 		d.onApply(e, now)
 	case Remove:
-		d.onRemove(now)
+		d.onRemove(e, now)
 	case Members:
 		d.onMembers(e, now)
 	case ReplicaList:

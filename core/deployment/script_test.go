@@ -23,7 +23,7 @@ const need = 8 << 20 // bytes per replica
 //	list NODE M...            its replicas
 //	apply [stored=N] [engine=simulated] [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby|parked]
-//	[preempt=M,M... [deadline=30s] [free=yes|park]], remove, stale
+//	[preempt=M,M... [deadline=30s] [free=yes|park]], remove [drop=yes], stale
 //	[assigned=M:NODE[/GPUS][#AT][<OTHER],...|none|later] [withdrawn=M,M...]
 //	                          the assignments: the number of GPUs if it is not 1, the time in seconds, and
 //	                          the replica that has to leave; later: it waits for the planner
@@ -126,7 +126,7 @@ func (s *scripted) event(l line) Event {
 		s.apply(l)
 		return Apply{s.spec, uint64(l.number("stored")), hbm.Need{Fixed: need}}
 	case "remove":
-		return Remove{}
+		return Remove{Drop: l.named["drop"] == "yes"}
 	case "stale":
 		return StaleTerm{"term 2 has begun"}
 	case "inspected":

@@ -22,7 +22,7 @@ type DeploymentStore interface {
 	Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error)
 	// Put stores a deployment if its revision is over; 0 means that no deployment is stored yet.
 	Put(ctx context.Context, spec *messages.DeploymentSpec, over uint64) (revision uint64, err error)
-	Delete(ctx context.Context, name string) error
+	Delete(ctx context.Context, name string, drop bool) error
 }
 
 // Publish publishes an event.
@@ -62,8 +62,8 @@ func (d *DeploymentControl) Deployments(ctx context.Context) ([]*messages.Deploy
 }
 
 // DeleteDeployment implements control.Backend.
-func (d *DeploymentControl) DeleteDeployment(ctx context.Context, name string) error {
-	err := d.Store.Delete(ctx, name)
+func (d *DeploymentControl) DeleteDeployment(ctx context.Context, name string, drop bool) error {
+	err := d.Store.Delete(ctx, name, drop)
 	if errors.Is(err, store.ErrNotFound) {
 		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
 	}

@@ -103,10 +103,10 @@ func TestUpdate(t *testing.T) {
 		d.spec.GetLevel() != messages.Level_LEVEL_PARKED || d.spec.GetReplicas() != 3 {
 		t.Errorf("%v, %v", d.spec, err)
 	}
-	if err := c.DeleteDeployment(t.Context(), "m"); err != nil {
+	if err := c.DeleteDeployment(t.Context(), "m", false); err != nil {
 		t.Error(err)
 	}
-	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
+	if err := c.DeleteDeployment(t.Context(), "m", false); !errors.As(err, &control.Refusal{}) {
 		t.Errorf("deleted twice: %v", err)
 	}
 	want := []string{"model.deployed", "model.scaled", "replica.assigned", "replica.withdrawn",

@@ -76,7 +76,7 @@ func (d *deployed) Put(_ context.Context, spec *messages.DeploymentSpec, over ui
 	return d.at, nil
 }
 
-func (d *deployed) Delete(_ context.Context, name string) error {
+func (d *deployed) Delete(_ context.Context, name string, drop bool) error {
 	if d.spec.GetName() != name {
 		return store.ErrNotFound
 	}

@@ -136,7 +136,7 @@ func (o *operator) Put(name string, spec *messages.DeploymentSpec) {
 			_, err = o.store.Put(o.ctx, next, at)
 			return err
 		case err == nil:
-			return o.store.Delete(o.ctx, name)
+			return o.store.Delete(o.ctx, name, false)
 		}
 		return nil
 	})

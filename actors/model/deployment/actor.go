@@ -99,7 +99,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ApplyDeployment:
 		d.onApply(ctx, msg)
 	case *messages.RemoveDeployment:
-		d.onRemove(ctx)
+		d.onRemove(ctx, msg)
 	case *messages.MembersChanged:
 		d.onMembers(ctx, msg)
 	case *messages.ListReplicasResult:
@@ -186,11 +186,11 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Stored: d.revision, Need: d.model.need(d.spec)})
 }
 
-func (d *deployment) onRemove(ctx actor.Context) {
+func (d *deployment) onRemove(ctx actor.Context, msg *messages.RemoveDeployment) {
 	if d.spec == nil {
 		d.spec = &messages.DeploymentSpec{Name: d.Name}
 	}
-	d.handle(ctx, core.Remove{})
+	d.handle(ctx, core.Remove{Drop: msg.GetDropWeights()})
 }
 
 func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {

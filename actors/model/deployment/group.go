@@ -59,6 +59,7 @@ type group struct {
 	cancel      context.CancelFunc
 
 	stored      map[string]*stored
+	dropped     map[string]bool // deleted deployments whose replicas free their weights
 	synced      bool            // the store has been read once
 	seen        map[string]bool // names received since the watch began; used to find deletions after an outage
 	leaderships *leadership.Node
@@ -106,7 +107,7 @@ func (g *group) Receive(ctx actor.Context) {
 
 func (g *group) onStarted(ctx actor.Context) {
 	g.lifetime, g.cancel = context.WithCancel(context.Background())
-	g.stored = make(map[string]*stored)
+	g.stored, g.dropped = make(map[string]*stored), make(map[string]bool)
 	g.leaderships, g.children = leadership.New(g.Node), make(map[string]*actor.PID)
 	g.watch(ctx)
 	g.onSyncTick(ctx, &syncTick{g.incarnation})

@@ -60,7 +60,7 @@ func (o *groupStage) child(name string, term uint64) *actor.Props {
 	return actor.PropsFromFunc(func(ctx actor.Context) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		switch ctx.Message().(type) {
+		switch msg := ctx.Message().(type) {
 		case *actor.Started:
 			o.live[name]++
 			o.terms[name] = term
@@ -72,7 +72,11 @@ func (o *groupStage) child(name string, term uint64) *actor.Props {
 		case *messages.PlacementRefused:
 			o.commands = append(o.commands, "refused "+name)
 		case *messages.RemoveDeployment:
-			o.commands = append(o.commands, "remove "+name)
+			how := "remove "
+			if msg.GetDropWeights() {
+				how = "remove and drop "
+			}
+			o.commands = append(o.commands, how+name)
 			ctx.Send(ctx.Parent(), deployment.Removed(name, term))
 		}
 	})
@@ -160,6 +164,26 @@ func TestDeletedDeploymentReleasesLease(t *testing.T) {
 		}
 		o.store(put("m", 3))
 		o.expectLive("m", 1)
+	})
+}
+
+// TestDeletedDeploymentDropsWeights checks that a deletion says whether weights are freed, also to a deployment
+// that starts after it, and that a deployment of the same name that is deleted later does not inherit it.
+func TestDeletedDeploymentDropsWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := playGroup(t)
+		o.fakeLeases.terms["deployment.orphan"] = 3 // deleted while it had no leader
+		o.store(deployment.Change{Name: "orphan", Revision: 1, DropWeights: true}, put("m", 2), synced)
+		o.store(deployment.Change{Name: "m", Revision: 3, DropWeights: true})
+		o.store(put("m", 4))
+		o.store(deployment.Change{Name: "m", Revision: 5})
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		removals := slices.DeleteFunc(slices.Clone(o.commands),
+			func(c string) bool { return !strings.HasPrefix(c, "remove") })
+		if want := []string{"remove and drop orphan", "remove and drop m", "remove m"}; !slices.Equal(removals, want) {
+			t.Errorf("got %q, want %q", removals, want)
+		}
 	})
 }
 

@@ -170,6 +170,7 @@ func (g *group) onPlacementRefused(ctx actor.Context, msg *messages.PlacementRef
 
 // onRemoved handles a report that nothing is left of a deployment.
 func (g *group) onRemoved(ctx actor.Context, msg *removed) {
+	delete(g.dropped, msg.name)
 	g.perform(ctx, g.leaderships.Removed(msg.name, msg.term, g.stored[msg.name] != nil))
 }
 

@@ -16,6 +16,8 @@ import (
 type Change struct {
 	Name     string
 	Spec     *messages.DeploymentSpec // nil: deleted
+	// DropWeights means that the replicas of a deleted deployment free their weights.
+	DropWeights bool
 	Revision uint64
 	// Synced marks the end of the deployments that were stored when the watch began; the other
 	// fields are empty.
@@ -82,13 +84,13 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 	case c.Synced:
 		for _, name := range slices.Sorted(maps.Keys(g.stored)) { // deleted during an outage
 			if !g.seen[name] {
-				g.remove(ctx, name)
+				g.remove(ctx, name, false)
 			}
 		}
 		g.seen, g.synced = make(map[string]bool), true
 		g.tellNode(ctx, g.storedNames())
 	case c.Spec == nil:
-		g.remove(ctx, c.Name)
+		g.remove(ctx, c.Name, c.DropWeights)
 	default:
 		g.seen[c.Name] = true
 		g.apply(ctx, c)
@@ -100,6 +102,7 @@ func (g *group) apply(ctx actor.Context, c Change) {
 	if g.stored[c.Name] != nil && g.stored[c.Name].apply.GetRevision() == c.Revision {
 		return // received before the outage
 	}
+	delete(g.dropped, c.Name)
 	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
 	g.stored[c.Name] = s
 	g.tellNode(ctx, s.apply)
@@ -108,9 +111,12 @@ func (g *group) apply(ctx actor.Context, c Change) {
 	}
 }
 
-func (g *group) remove(ctx actor.Context, name string) {
+func (g *group) remove(ctx actor.Context, name string, drop bool) {
 	delete(g.stored, name)
-	gone := &messages.RemoveDeployment{Name: name}
+	if drop {
+		g.dropped[name] = true
+	}
+	gone := &messages.RemoveDeployment{Name: name, DropWeights: drop}
 	g.tellNode(ctx, gone)
 	if child := g.children[name]; child != nil {
 		ctx.Send(child, gone)
@@ -144,6 +150,6 @@ func (g *group) onGetDeploymentSpec(ctx actor.Context, msg *messages.GetDeployme
 	case s != nil:
 		ctx.Respond(s.apply)
 	case g.synced:
-		ctx.Respond(&messages.RemoveDeployment{Name: msg.GetName()})
+		ctx.Respond(&messages.RemoveDeployment{Name: msg.GetName(), DropWeights: g.dropped[msg.GetName()]})
 	}
 }
