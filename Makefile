@@ -33,12 +33,13 @@ run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
 # The packages whose tests take the longest, which begin first so that none is left over at the end.
-LONG := ./testkit/dst ./testkit/cluster ./engine/llama ./actors/model/replica ./cmd/node ./cuda/driver \
-	./simulate ./testkit/chaos
+LONG := ./testkit/dst ./testkit/cluster ./cluster/natsd ./cmd/node ./engine/llama ./actors/model/replica \
+	./testkit/identity ./cuda/driver ./simulate ./testkit/chaos ./modelfile/chat ./cluster/members \
+	./simulate/scenario ./testkit/conformance ./tools/gpucheck
 
-# Packages tested at once by each part of make test. Many tests wait for processes, disks and leases, so that
-# one for each core would leave cores idle.
-PACKAGES ?= $(shell getconf _NPROCESSORS_ONLN)
+# Packages tested at once. Many tests wait for processes, disks and leases, so that one for each core would leave
+# cores idle.
+PACKAGES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # make test runs its parts at the same time. The tests of ./node take the longest, and are two parts. Properties
 # are tested with the same 30 inputs each time; make properties tests them with others.

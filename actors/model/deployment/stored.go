@@ -14,11 +14,11 @@ import (
 
 // Change is a change of one stored deployment.
 type Change struct {
-	Name     string
-	Spec     *messages.DeploymentSpec // nil: deleted
+	Name string
+	Spec *messages.DeploymentSpec // nil: deleted
 	// DropWeights means that the replicas of a deleted deployment free their weights.
 	DropWeights bool
-	Revision uint64
+	Revision    uint64
 	// Synced marks the end of the deployments that were stored when the watch began; the other
 	// fields are empty.
 	Synced bool
