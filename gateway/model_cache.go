@@ -268,7 +268,7 @@ func (m *modelCache) readFrom(
 	}
 	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime(), settings: before}
 	if same := m.sameFiles(read); same != nil {
-		read.tokenizer, read.template, read.templateErr = same.tokenizer, same.template, same.templateErr
+		read.tokenizer, read.template = same.tokenizer, same.template
 		return read, nil
 	}
 	if read.tokenizer, err = tokenizer.LoadFor(roots, path, facts.Vocab); err != nil {

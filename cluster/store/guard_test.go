@@ -66,16 +66,17 @@ func TestPrecheckBlocksReadsAndWrites(t *testing.T) {
 	s.SetPrecheck(func() error { return problem })
 	a := &messages.AdapterSpec{Model: "kjv", Name: "a"}
 	for what, act := range map[string]func() error{
-		"put":            func() error { _, err := s.Put(ctx, spec, 0); return err },
-		"update":         func() error { _, err := s.Put(ctx, spec, revision); return err },
-		"get":            func() error { _, _, err := s.Get(ctx, "kjv"); return err },
-		"delete":         func() error { return s.Delete(ctx, "kjv", false) },
-		"new adapter":    func() error { _, err := s.PutAdapter(ctx, a, 0); return err },
-		"adapter":        func() error { _, err := s.PutAdapter(ctx, a, 7); return err },
-		"delete adapter": func() error { return s.DeleteAdapter(ctx, "kjv", "a", 7) },
-		"node":           func() error { return s.PutNode(ctx, &messages.NodeSpec{Name: "n"}) },
-		"pin":            func() error { return s.PutPin(ctx, &messages.PinnedPrefix{Name: "p"}) },
-		"delete pin":     func() error { return s.DeletePin(ctx, "p") },
+		"put":             func() error { _, err := s.Put(ctx, spec, 0); return err },
+		"update":          func() error { _, err := s.Put(ctx, spec, revision); return err },
+		"get":             func() error { _, _, err := s.Get(ctx, "kjv"); return err },
+		"delete":          func() error { return s.Delete(ctx, "kjv", false) },
+		"delete and drop": func() error { return s.Delete(ctx, "kjv", true) },
+		"new adapter":     func() error { _, err := s.PutAdapter(ctx, a, 0); return err },
+		"adapter":         func() error { _, err := s.PutAdapter(ctx, a, 7); return err },
+		"delete adapter":  func() error { return s.DeleteAdapter(ctx, "kjv", "a", 7) },
+		"node":            func() error { return s.PutNode(ctx, &messages.NodeSpec{Name: "n"}) },
+		"pin":             func() error { return s.PutPin(ctx, &messages.PinnedPrefix{Name: "p"}) },
+		"delete pin":      func() error { return s.DeletePin(ctx, "p") },
 	} {
 		if err := act(); !errors.Is(err, problem) {
 			t.Errorf("%s: %v", what, err)

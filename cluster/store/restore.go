@@ -31,7 +31,7 @@ const (
 	// restore a key, the highest revision wins. A key without the header was written after the
 	// bucket was recreated, and is newer than all restored ones.
 	restoredFrom = "Troupe-Restored-From"
-	maxConflicts = 10 // attempts while other nodes restore the same key
+	maxConflicts = 10 // attempts while other nodes change the same key
 )
 
 // Run checks the bucket until ctx ends. If the bucket was deleted, Run recreates it and restores
@@ -134,6 +134,7 @@ func (s *Store) restore(ctx context.Context, key string, h entry) (wrote bool, e
 		value := bucket.Value{Header: nats.Header{restoredFrom: {strconv.FormatUint(h.revision, 10)}}}
 		if h.deleted {
 			value.Header.Set(operationHeader, operationDelete)
+			value.Data = h.value
 		} else if value.Data, err = restoredValue(key, h); err != nil {
 			s.log.Error().Err(err).Msg("cannot restore stored value")
 			return false, nil

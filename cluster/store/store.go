@@ -217,18 +217,19 @@ const dropped = "drop"
 
 func (s *Store) deleteAndDrop(ctx context.Context, name string) error {
 	key := deployments + name
-	for {
+	for range maxConflicts {
 		e, err := s.kv.Get(ctx, key)
 		if isMissing(err) {
 			return fmt.Errorf("deployment %s: %w", name, ErrNotFound)
 		}
-		if err == nil {
-			err = s.kv.mark(ctx, key, e.Revision(), dropped)
+		if err != nil {
+			return err
 		}
-		if !bucket.IsConflict(err) {
+		if err = s.kv.mark(ctx, key, e.Revision(), dropped); !bucket.IsConflict(err) {
 			return s.syncDelete(ctx, key, e.Revision(), err)
 		}
 	}
+	return fmt.Errorf("deployment %s: %w", name, ErrConflict)
 }
 
 // Watch implements deployment.Store. It logs and skips values that it cannot decode.

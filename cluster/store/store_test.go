@@ -184,7 +184,7 @@ func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 }
 
 // TestDeletionDropsWeights checks that a deletion says whether weights are freed also to a watch that begins
-// after it, which never sees the deployment.
+// after it, which never sees the deployment, and after the bucket was lost.
 func TestDeletionDropsWeights(t *testing.T) {
 	s, _ := open(t)
 	for _, name := range []string{"dropped", "kept"} {
@@ -198,16 +198,27 @@ func TestDeletionDropsWeights(t *testing.T) {
 			t.Errorf("%s, deleted again: %v", name, err)
 		}
 	}
-	f := &recorder[*bool]{last: map[string]*bool{}}
-	startWatch(t, func(ctx context.Context) error {
-		return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, &c.DropWeights, c.Synced) })
-	})
-	f.until(t, "the listing", func() bool { return f.synced == 1 })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !*f.last["dropped"] || *f.last["kept"] {
-		t.Errorf("dropped: %v, kept: %v", *f.last["dropped"], *f.last["kept"])
+	check := func() {
+		t.Helper()
+		f := &recorder[*bool]{last: map[string]*bool{}}
+		startWatch(t, func(ctx context.Context) error {
+			return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, &c.DropWeights, c.Synced) })
+		})
+		f.until(t, "the listing", func() bool { return f.synced == 1 })
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !*f.last["dropped"] || *f.last["kept"] {
+			t.Errorf("dropped: %v, kept: %v", *f.last["dropped"], *f.last["kept"])
+		}
 	}
+	check()
+	if err := s.client.Delete(t.Context(), Bucket); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ensureRestored(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check()
 }
 
 // TestReadDeploymentsOfEarlierVersions checks values that earlier versions stored. These omitted

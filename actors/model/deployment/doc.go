@@ -29,5 +29,6 @@
 // Parent: node. Children: the deployments whose leases this node holds. It watches the store and
 // the leases. core/leadership decides which free leases it acquires, and which deployments it starts
 // and stops. A hash determines which node tries first, so that deployments spread over the nodes. A
-// crash restarts the deployments of this node; their replicas and streams continue.
+// crash restarts the deployments of this node; their replicas and streams continue. Which deleted
+// deployments free their weights is read again from the store.
 package deployment
