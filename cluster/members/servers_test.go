@@ -46,7 +46,8 @@ func startEmbedded(ctx context.Context, cfg natsd.Config) (*embedded, error) {
 	if e.client, err = bucket.NewClient(e.conn, nil); err != nil {
 		return nil, err
 	}
-	config := Config{Name: cfg.Name, Instance: cfg.Name}
+	config := Config{Name: cfg.Name, Instance: cfg.Name,
+		Refused: func(context.Context, string) bool { return false }} // the address is none that could be looked up
 	if e.Members, err = Open(ctx, e.client, config); err != nil {
 		return nil, err
 	}
