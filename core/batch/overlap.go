@@ -47,9 +47,7 @@ func (s *Scheduler) RestoreDone(id string) {
 
 func (s *Scheduler) restoreDone(seq *sequence) {
 	seq.restoring = false
-	if !seq.admitted {
-		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
-	}
+	seq.admit()
 	s.commitFull(seq)
 }
 

@@ -130,9 +130,7 @@ func (p *planning) admit(seq *sequence) bool {
 	p.shares.startLevel[seq.Class] = max(p.shares.startLevel[seq.Class], seq.account.served)
 	seq.state, seq.computed, seq.committed = Running, len(seq.table)*size, len(seq.table)
 	p.restorePartial(seq)
-	if !seq.admitted {
-		seq.admitted, seq.cached = true, min(seq.computed, len(seq.Prompt))
-	}
+	seq.admit()
 	insert(&p.running, seq)
 	n := p.chunk(seq)
 	if p.cover(seq, len(seq.tokens)) {

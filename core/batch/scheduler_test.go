@@ -334,6 +334,24 @@ func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	}
 }
 
+// TestOwnBlocksAreNotCachedTokens checks that a sequence that begins with output, since it comes from another
+// replica, does not report the blocks that it finds.
+func TestOwnBlocksAreNotCachedTokens(t *testing.T) {
+	h := newHarness(Limits{MaxSequences: 4, MaxWaiting: 10, StepTokens: 64, ContextTokens: 64}, 16)
+	r := request("x", Standard, 12, 1)
+	h.submit(r)
+	h.step(t)
+	r.ID, r.MaxOutput, r.Output = "moved", 2, []uint32{3}
+	h.submit(r)
+	plan, _ := h.Plan(now)
+	if e := plan.Entries[0]; e.Position == 0 {
+		t.Fatalf("computes %d tokens from position 0; blocks are cached", len(e.Tokens))
+	}
+	if got := h.Done(plan.Entries, []uint32{3}); got[0].Cached != 0 {
+		t.Fatalf("reports %d cached tokens", got[0].Cached)
+	}
+}
+
 // TestDiscardedBlocksAreNotReused checks that a prompt is computed again if the content of its blocks was
 // invalid.
 func TestDiscardedBlocksAreNotReused(t *testing.T) {
