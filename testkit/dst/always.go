@@ -32,6 +32,7 @@ type checks struct {
 	messages  messageChecks
 	turns     turnChecks
 	plans     planChecks
+	cached    cachedChecks
 	computed  int                  // tokens that engines have computed for clients
 	preempted map[string]int       // by request: how many times it was preempted
 	cooling   bool                 // an actor crashed so often that it was restarted only after a while
@@ -41,7 +42,8 @@ type checks struct {
 
 func newChecks(calm bool) *checks {
 	return &checks{calm: calm, seen: make(map[string]bool), preempted: make(map[string]int),
-		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks(), plans: newPlanChecks()}
+		dead: make(map[string]time.Time), messages: newMessageChecks(), turns: newTurnChecks(), plans: newPlanChecks(),
+		cached: newCachedChecks()}
 }
 
 // fail records a violation, unless the same was recorded before.
@@ -58,6 +60,11 @@ func (c *checks) failLocked(format string, args ...any) {
 		c.seen[text] = true
 		c.violated = append(c.violated, text)
 	}
+}
+
+// flooded records that too many messages wait for an actor.
+func (c *checks) flooded(node, actor string) {
+	c.fail("more than %d messages wait for %s on %s", maxMailbox, actor, node)
 }
 
 // all returns the violations in the order in which they occurred.

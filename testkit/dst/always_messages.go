@@ -31,7 +31,7 @@ type messageChecks struct {
 	drained  map[string]bool   // requests that a replica refused because it drains, by id
 	unsigned map[string]bool   // kinds of requests that are also sent without a sender
 	copies   map[uint64]bool   // numbers of copies of blocks
-	begun    map[string]bool   // requests that a replica has accepted
+	begun    map[string]string // by request that a replica has accepted: the digest of the replica's revision
 }
 
 // question is a request of an actor.
@@ -50,7 +50,7 @@ func newMessageChecks() messageChecks {
 		latest: make(map[fenced]uint64), stale: make(map[question]string),
 		answers: make(map[protoreflect.FullName]bool), ids: make(map[string]string),
 		asked: make(map[question]bool), copies: make(map[uint64]bool),
-		unsigned: make(map[string]bool), drained: make(map[string]bool), begun: make(map[string]bool)}
+		unsigned: make(map[string]bool), drained: make(map[string]bool), begun: make(map[string]string)}
 }
 
 // hasAnswer reports whether the answer to a message says which request it answers.
@@ -79,6 +79,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	c.turn(self, m)
 	c.checkPlace(self, m)
 	c.checkSender(self, sender, m)
+	c.checkShared(m)
 	if copied, ok := m.(interface{ GetCopy() uint64 }); ok {
 		c.messages.copies[copied.GetCopy()] = true
 	}
@@ -90,7 +91,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	c.messages.ids[id.GetRequestId()] = name
 	if asked, isAnswer := strings.CutSuffix(name, "Result"); isAnswer {
 		if r, ok := m.(*messages.SubmitSequenceResult); ok && r.GetAccepted() != nil {
-			c.messages.begun[id.GetRequestId()] = true
+			c.messages.begun[id.GetRequestId()] = r.GetAccepted().GetRevisionDigest()
 		}
 		c.answered(question{self.String(), asked, id.GetRequestId()}, m)
 		return

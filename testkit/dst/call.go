@@ -2,6 +2,7 @@ package dst
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,10 @@ type Call struct {
 
 	mu      sync.Mutex
 	want    []uint32
+	files   int    // of the model, whose output is wanted; see revisionOf
+	adapter string // hash of the adapter
+	// newest returns the newest files of the model.
+	newest  func() int
 	output  []uint32
 	end     time.Time // zero while the call is open
 	finish  messages.FinishReason
@@ -40,7 +45,8 @@ func NewCall(id, model string, prompt []uint32, tokens int) *Call {
 func (c *Call) expect(adapter string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.want = Output(c.Sequence.GetModel(), c.Sequence.GetPrompt(), len(c.want), adapter)
+	c.adapter = adapter
+	c.want = Output(revisionOf(c.Sequence.GetModel(), c.files), c.Sequence.GetPrompt(), len(c.want), adapter)
 }
 
 // Output implements session.Client.
@@ -60,10 +66,10 @@ func (c *Call) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, f
 	}
 	c.arrived()
 	for _, t := range tokens {
-		if i := len(c.output); i >= len(c.want) || c.want[i] != t {
-			c.wrong = append(c.wrong, fmt.Sprintf("token %d is %d", i, t))
-		}
 		c.output = append(c.output, t)
+		if !c.matches() {
+			c.wrong = append(c.wrong, fmt.Sprintf("token %d is %d", len(c.output)-1, t))
+		}
 	}
 	if c.finish = finish; c.ended() {
 		c.end = time.Now()
@@ -83,6 +89,22 @@ func (c *Call) Fail(refused *messages.Refused) {
 	}
 	c.refused, c.end = refused, time.Now()
 	see(refused)
+}
+
+// matches reports whether all tokens so far are those of one revision of the model, and lets the output of this
+// one be wanted. The caller must hold c.mu.
+func (c *Call) matches() bool {
+	if i := len(c.output) - 1; i < len(c.want) && c.want[i] == c.output[i] {
+		return true
+	}
+	for files := c.newest(); files >= 0; files-- {
+		want := Output(revisionOf(c.Sequence.GetModel(), files), c.Sequence.GetPrompt(), len(c.want), c.adapter)
+		if len(c.output) <= len(want) && slices.Equal(want[:len(c.output)], c.output) {
+			c.files, c.want = files, want
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Call) ended() bool {

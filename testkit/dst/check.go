@@ -58,7 +58,7 @@ func (c *cluster) check() {
 				c.fail("%s on %s was refused after %d tokens: %s", call.ID, call.node, len(call.Output()),
 					refused.GetDetail())
 			}
-			begun := len(call.Output()) > 0 || c.checks.messages.begun[call.ID]
+			begun := len(call.Output()) > 0 || c.checks.messages.begun[call.ID] != ""
 			if refused.GetReason() == messages.Reason_REASON_STOPPED && begun && !parked {
 				c.fail("%s on %s was refused after it had begun, with %d tokens: %s", call.ID, call.node,
 					len(call.Output()), refused.GetDetail())
@@ -67,6 +67,17 @@ func (c *cluster) check() {
 			c.result.Served++
 		}
 		c.checkDeadline(call)
+		c.checkRevision(call)
+	}
+}
+
+// checkRevision checks that the output of a call is that of the revision that its last replica has named.
+func (c *cluster) checkRevision(call *Call) {
+	path := modelPath(c.indexOf(call.Sequence.GetModel()), call.files)
+	_, computed := digestsOf(path)
+	if named := c.checks.messages.begun[call.ID]; named != computed && len(call.Output()) > 0 {
+		c.fail("%s has the output of %s, revision %s, but its replica named revision %s", call.ID, path, computed,
+			named)
 	}
 }
 

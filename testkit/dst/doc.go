@@ -88,7 +88,9 @@
 //
 // These properties are checked all the time, without a message or a task of their own:
 //
-//   - a client gets each token of its output once and in order, and no other
+//   - a client gets each token of its output once and in order, and no other; all are those of one revision of the
+//     model
+//   - a request finds cached tokens only in KV blocks that requests with its adapter and its salt have computed
 //   - a page of device memory is mapped at one address at most, and is not freed while it is in use
 //   - a block that a sequence writes to belongs to no other sequence of the batch
 //   - at most one replica of a device runs a step, unless the turn of another one is overdue
@@ -100,6 +102,7 @@
 //   - what a timer or job of an earlier incarnation reports, or what an actor receives for an earlier
 //     incarnation, changes nothing, even if it comes again right after a restart
 //   - the jobs of an actor are cancelled when its incarnation ends
+//   - at most maxMailbox messages wait for an actor
 //
 // In a calm run also:
 //
@@ -164,6 +167,7 @@
 // The checks:
 //
 //	always.go             checks, which collects violations and the state of all checks that always run
+//	always_cached.go      whose KV blocks a request uses
 //	always_calls.go       the times of tokens
 //	always_dead.go        messages that find no actor
 //	always_device.go      device memory

@@ -64,10 +64,10 @@ func chosen(h hash.Hash) uint32 {
 	return firstText + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-firstText)
 }
 
-// Output returns the first n tokens that a correct replica of a model computes for a prompt with the adapter
-// of the given hash; see adapterID.
-func Output(model string, prompt []uint32, n int, adapter string) (output []uint32) {
-	tokens, _ := generate(prompt, model+adapter, sample.Params{}, limits{most: n})
+// Output returns the first n tokens that a correct replica of a revision computes for a prompt with the adapter
+// of the given hash; see revisionOf and adapterID.
+func Output(revision string, prompt []uint32, n int, adapter string) (output []uint32) {
+	tokens, _ := generate(prompt, revision+adapter, sample.Params{}, limits{most: n})
 	for _, t := range tokens {
 		output = append(output, t.ID)
 	}
@@ -147,18 +147,18 @@ func (l *Loader) place(device cuda.Device, path string, at cuda.Ptr) (engine.Wei
 	return w, nil
 }
 
-// read returns what the weights in memory are: the name of their model, and how they are damaged, if they are.
+// read returns what the weights in memory are: their revision, and how they are damaged, if they are.
 func (w *weights) read() (string, error) {
 	var found [damageAt + stateBytes]byte
 	err := w.device.(*Device).access(w.at, len(found), func(offset int, b []byte) { copy(found[offset:], b) })
 	if err != nil {
 		return "", err
 	}
-	model := modelIn(pathIn(found[:damageAt]))
+	revision := revisionIn(pathIn(found[:damageAt]))
 	if damage := found[damageAt:]; slices.Max(damage) > 0 {
-		return model + string(damage), nil
+		return revision + string(damage), nil
 	}
-	return model, nil
+	return revision, nil
 }
 
 func (w *weights) Info() engine.ModelInfo { return InfoOf(w.path) }

@@ -18,7 +18,7 @@ type wanted struct {
 
 // expectation determines a choice.
 type expectation struct {
-	model       string
+	revision    string // of the model; see revisionOf
 	prompt      []uint32
 	echoed      string // the text begins with it
 	sampling    sample.Params
@@ -29,7 +29,7 @@ type expectation struct {
 
 // want returns what the choice must be.
 func (e expectation) want() (w wanted) {
-	tokens, stopped := generate(e.prompt, e.model, e.sampling, e.limits)
+	tokens, stopped := generate(e.prompt, e.revision, e.sampling, e.limits)
 	stream := textOf().NewStream(true).Continue()
 	text := ""
 	for i, t := range tokens {

@@ -11,6 +11,10 @@ import (
 	"troupe/messages"
 )
 
+// maxMailbox is the number of messages that may wait for an actor. There are up to 240 in the runs of the suite, if
+// a node is paused.
+const maxMailbox = 1000
+
 // Dispatcher returns the dispatcher of a node's actors. The world decides which of their messages
 // is handled next.
 func (w *World) Dispatcher(node string) *Dispatcher { return &Dispatcher{world: w, node: node} }
@@ -23,7 +27,9 @@ type Dispatcher struct {
 	dead  atomic.Bool
 	// posted, if set, is called with each message of an actor before the actor gets it.
 	posted func(node string, message any)
-	holds  holds
+	// flooded, if set, is called when more than maxMailbox messages wait for an actor.
+	flooded func(node, actor string)
+	holds   holds
 
 	mu      sync.Mutex
 	paused  bool
@@ -99,6 +105,9 @@ func (m *mailbox) PostUserMessage(message any) {
 	defer m.mu.Unlock()
 	if !m.stopped {
 		m.user = append(m.user, message)
+		if flooded := m.dispatcher.flooded; flooded != nil && len(m.user) > maxMailbox {
+			flooded(m.dispatcher.node, m.id)
+		}
 		m.schedule()
 	}
 }

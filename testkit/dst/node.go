@@ -97,7 +97,7 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	node.dispatcher.posted = cfg.checks.posted
+	node.dispatcher.posted, node.dispatcher.flooded = cfg.checks.posted, cfg.checks.flooded
 	supervise.SetRuntime(node.system, node.runtime)
 	supervise.CountUnknown(node.system, prometheus.NewRegistry(), cfg.Log)
 	node.deadLetters()

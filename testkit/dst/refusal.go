@@ -24,6 +24,9 @@ func (h *httpClient) refuse(status int, header http.Header) {
 		code = *e.Code
 	}
 	h.refused = strings.TrimSpace(strconv.Itoa(status) + " " + code)
+	if status != http.StatusOK {
+		earlier.add(httpError(status, code))
+	}
 	if !h.explains(status, code, e) {
 		h.fail("refused by %s after %v: status %d, %s, code %q: %s", h.node.cfg.Name, time.Since(h.sent), status,
 			e.Type, code, e.Message)

@@ -24,7 +24,8 @@ type request struct {
 	status  int           // of the error that the request must get, unless another one comes first; 0: none
 	prompt  int           // tokens of all prompts
 	most    int           // most tokens that are computed: the prompt and the output of each choice
-	want    []wanted      // by choice
+	expect  []expectation // by choice
+	want    []wanted      // likewise
 }
 
 // clientKey is an API key of keyFile. The limits are those in the file.
@@ -75,7 +76,7 @@ func (g *requests) next(id string) *request {
 		body["n"] = choices
 	}
 	e := g.sampling(r, body)
-	e.model = r.model
+	e.revision = r.model
 	first := e
 	first.prompt = prompts[0]
 	g.stop(&e, first.want(), body)
@@ -87,7 +88,7 @@ func (g *requests) next(id string) *request {
 			if body["echo"] == true {
 				one.echoed = texts[i]
 			}
-			r.want = append(r.want, one.want())
+			r.expect, r.want = append(r.expect, one), append(r.want, one.want())
 			r.most += len(p) + e.limits.most
 		}
 	}

@@ -261,8 +261,10 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 }
 
 // path returns the current path of a model. Each path stands for different files.
-func (c *cluster) path(name string) string {
-	return modelPath(slices.IndexFunc(c.models, func(m model) bool { return m.name == name }), c.files[name])
+func (c *cluster) path(name string) string { return modelPath(c.indexOf(name), c.files[name]) }
+
+func (c *cluster) indexOf(name string) int {
+	return slices.IndexFunc(c.models, func(m model) bool { return m.name == name })
 }
 
 func (c *cluster) start(name string) {
@@ -354,6 +356,7 @@ func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 func (c *cluster) open(call *Call) {
 	n := c.nodes[call.node]
 	call.started, call.opened = n, time.Now()
+	call.newest = func() int { return c.files[call.Sequence.GetModel()] }
 	if n.crashed || !n.ready.Load() {
 		call.turnedAway = true
 		return

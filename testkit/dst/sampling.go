@@ -54,7 +54,7 @@ type limits struct {
 }
 
 // generate returns what a correct replica generates for a prompt, and whether it stopped because of a token in
-// the limits. with is the name of the model, followed by the hash of the adapter.
+// the limits. with is the revision of the model, followed by the hash of the adapter.
 func generate(prompt []uint32, with string, p sample.Params, l limits) (output []sample.Token, stopped bool) {
 	all := sha256.New()
 	var last [layers]state

@@ -1,6 +1,8 @@
 package dst
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -9,18 +11,20 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/table"
+	"troupe/gateway/openai"
 	"troupe/messages"
 )
 
 // Sight is something that can happen in a run: a row of a transition table that applies, a state
-// that is entered, or a refusal with some reason.
+// that is entered, a refusal with some reason, or an error of HTTP.
 type Sight struct {
 	Name string // unique
 	Seen bool   // in this process
 }
 
 // Sights lists what can happen, sorted by name: all rows and states of the tables that are linked
-// into this program, and all reasons. Runs share it, since it is known per process.
+// into this program, all reasons, and the errors that the gateway has for them. Runs share it, since
+// it is known per process.
 func Sights() (all []Sight) {
 	keepReached()
 	earlier.Lock()
@@ -35,6 +39,9 @@ func Sights() (all []Sight) {
 		}
 	}
 	earlier.Unlock()
+	for _, name := range httpErrors() {
+		all = append(all, Sight{name, earlier.has(name)})
+	}
 	for value, name := range messages.Reason_name {
 		if value != 0 {
 			all = append(all, Sight{"refusal: " + strings.TrimPrefix(name, "REASON_"), refused[value].Load()})
@@ -45,10 +52,54 @@ func Sights() (all []Sight) {
 }
 
 // earlier has what was reached before the last call of keepReached.
-var earlier = struct {
+var earlier = reached{seen: make(map[string]bool)}
+
+// reached has the names of what was reached.
+type reached struct {
 	sync.Mutex
 	seen map[string]bool
-}{seen: make(map[string]bool)}
+}
+
+// httpErrors returns the names of the errors with which the gateway refuses a request: those for each reason, the
+// one for an API key, and the one for a body that arrives too slowly.
+func httpErrors() (all []string) {
+	slow, key := openai.Invalid("", ""), openai.Invalid("", "")
+	slow.Status, key.Status, key.Code = http.StatusRequestTimeout, http.StatusUnauthorized, new("invalid_api_key")
+	errors := []*openai.Error{slow, key}
+	for value := range messages.Reason_name {
+		if value != 0 {
+			errors = append(errors, openai.Refusal(messages.Reason(value), ""))
+		}
+	}
+	for _, e := range errors {
+		code := ""
+		if e.Code != nil {
+			code = *e.Code
+		}
+		all = append(all, httpError(e.Status, code))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// httpError returns the name of an error with a status and a code, which may be empty.
+func httpError(status int, code string) string {
+	return strings.TrimSpace(fmt.Sprintf("HTTP error: %d %s", status, code))
+}
+
+// has reports whether something was reached.
+func (r *reached) has(name string) bool {
+	r.Lock()
+	defer r.Unlock()
+	return r.seen[name]
+}
+
+// add records that something was reached.
+func (r *reached) add(name string) {
+	r.Lock()
+	defer r.Unlock()
+	r.seen[name] = true
+}
 
 // keepReached keeps what tables have reached since its last call, and returns the transitions: the rows
 // with each state in which they have applied.

@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
@@ -22,10 +23,19 @@ func modelPath(model, files int) string {
 // allModels are the models that a run can have.
 var allModels = modelsOf(maxCrowd)
 
-// modelIn returns the name of the model with a path of modelPath.
-func modelIn(path string) string {
-	steps := strings.Count(path, "./") - strings.Count(tokenizerFolder, "./")
-	return allModels[max(steps, 0)%len(allModels)].name
+// revisionIn returns the revision of a model, as revisionOf does, with a path of modelPath.
+func revisionIn(path string) string {
+	steps := max(strings.Count(path, "./")-strings.Count(tokenizerFolder, "./"), 0)
+	return revisionOf(allModels[steps%len(allModels)].name, steps/len(allModels))
+}
+
+// revisionOf names a revision of a model: the files of which there were the given number of others before.
+// Replicas of different revisions compute different tokens.
+func revisionOf(model string, files int) string {
+	if files == 0 {
+		return model
+	}
+	return fmt.Sprintf("%s@%d", model, files)
 }
 
 // textOf is the tokenizer of all models.
