@@ -135,7 +135,7 @@ func (c *cluster) restarts() (n int) {
 // hangs returns the number of faults that make a step hang.
 func (c *cluster) hangs() (n int) {
 	for _, f := range c.result.Faults {
-		if f.Kind == HangStep || f.Kind == StickStep {
+		if f.Kind == HangStep || f.Kind == StickStep || f.Kind == HangReset {
 			n++
 		}
 	}
