@@ -3,6 +3,7 @@ package dst
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -21,6 +22,8 @@ const (
 	// Park: Model is parked, or with Count its replica of that number less one. It is activated after For,
 	// or never if that is 0.
 	Park FaultKind = "park"
+	// DeleteWeights: Model is deleted, and its replicas free their weights. It is created again after For.
+	DeleteWeights FaultKind = "delete-weights"
 	// DamageImages changes a byte in each image of the host cache of Node.
 	DamageImages FaultKind = "damage-images"
 )
@@ -40,6 +43,9 @@ func (f *Fault) drawLevels(rng *rand.Rand, span func(least, most time.Duration) 
 		}
 		f.Count = max(0, rng.IntN(5)-2)
 	}
+	if f.Kind == DeleteWeights {
+		f.Model, f.For = models[rng.IntN(len(models))].name, span(time.Second, 5*time.Second)
+	}
 	if f.Kind == Switch {
 		f.Model, f.For = models[rng.IntN(len(models))].name, span(100*time.Millisecond, 6*time.Second)
 	}
@@ -53,6 +59,13 @@ func (c *cluster) injectLevels(f Fault, later func(func())) {
 	switch f.Kind {
 	case Park:
 		c.park(f, later)
+		return
+	case DeleteWeights:
+		c.operator.deleteWeights(f.Model)
+		later(func() {
+			c.checkWeightsFreed(f.Model)
+			c.operator.Put(f.Model, c.spec(modelOf(f.Model)))
+		})
 		return
 	case DamageImages:
 		if n := c.nodes[f.Node]; !n.crashed {
@@ -68,6 +81,23 @@ func (c *cluster) injectLevels(f Fault, later func(func())) {
 	c.setLevel(f, messages.Level_LEVEL_STANDBY)
 	if f.For > 0 {
 		later(func() { c.setLevel(f, messages.Level_LEVEL_ACTIVE) })
+	}
+}
+
+// checkWeightsFreed checks that no device has weights of a model that was deleted with them, unless another fault
+// may have kept a node from freeing them.
+func (c *cluster) checkWeightsFreed(model string) {
+	if slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Kind != DeleteWeights && f.Kind != Evict }) {
+		return
+	}
+	for _, n := range c.alive() {
+		for _, weights := range n.gpus.Models() {
+			for _, one := range weights.Copies() {
+				if one.Source.Model == model {
+					c.fail("%s has %s of %s, which was deleted with its weights", n.cfg.Name, one.Owner(), model)
+				}
+			}
+		}
 	}
 }
 

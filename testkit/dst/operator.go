@@ -142,6 +142,11 @@ func (o *operator) Put(name string, spec *messages.DeploymentSpec) {
 	})
 }
 
+// deleteWeights deletes a deployment, whose replicas free their weights.
+func (o *operator) deleteWeights(name string) {
+	o.do(func() error { return o.store.Delete(o.ctx, name, true) })
+}
+
 // Update changes a stored deployment.
 func (o *operator) Update(name string, change func(*messages.DeploymentSpec)) {
 	o.do(func() error {

@@ -100,6 +100,7 @@ var expected = map[FaultKind][]messages.Reason{
 		messages.Reason_REASON_NO_MEMORY,
 	},
 	Delete:        {messages.Reason_REASON_NOT_FOUND},
+	DeleteWeights: {messages.Reason_REASON_NOT_FOUND},
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
 	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
 	FailLoads:     {messages.Reason_REASON_LOAD_FAILED},

@@ -44,7 +44,7 @@ func (c *cluster) scarce(first func(Fault) bool) bool {
 func (c *cluster) grows() bool {
 	return c.MaxSequences > maxSequences || slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
 		switch f.Kind {
-		case Redeploy, Register, Park, Sleep, Delete, Preempt:
+		case Redeploy, Register, Park, Sleep, Delete, DeleteWeights, Preempt:
 			return true
 		}
 		return f.Kind == Scale && f.Count > 1
