@@ -189,9 +189,10 @@ func TestPinnedPrefix(t *testing.T) {
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 		completeConversations(t, n, 8) // more than fits
+		// The block after them may have been on its way to the disk, so that the flush left it.
 		if got, cached := completeShort(t, n, system+" And the people said unto him,"); got != want ||
-			cached != int(blocks)*16 {
-			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
+			cached < int(blocks)*16 {
+			t.Errorf("%q with %d tokens cached; want %q with at least %d", got, cached, want, blocks*16)
 		}
 		request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
 		waitFor(t, "the restarted replica to pin its blocks", func() bool {
