@@ -164,6 +164,11 @@ func TestReplicaCrashKeepsWeightsAndBlocks(t *testing.T) {
 			t.Fatalf("interrupted: %v", lost)
 		}
 		seen, _ := s.output("r")
+		first := 1 << 20 // position that is computed again
+		c.crash = func(_ int, batch []engine.Sequence) error {
+			first = min(first, batch[0].Position)
+			return nil
+		}
 		s.submit("r", spec(9, 20), seen...)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -171,12 +176,8 @@ func TestReplicaCrashKeepsWeightsAndBlocks(t *testing.T) {
 		if c.overlapped {
 			t.Error("two engines were open at the same time")
 		}
-		cached := uint32(0)
-		for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
-			cached = max(cached, m.GetCachedTokens())
-		}
-		if cached < 8 {
-			t.Errorf("%d prompt tokens were found in the previous incarnation's blocks", cached)
+		if first < 8 {
+			t.Errorf("%d tokens were found in the previous incarnation's blocks", first)
 		}
 	})
 }
