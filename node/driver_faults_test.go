@@ -171,14 +171,17 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 		t.Run(tc.faults, func(t *testing.T) {
 			log.take()
 			fake.Fault(tc.faults)
-			got := completeFour(t, n)
+			before := fake.Calls("cuLaunchKernel")
+			waitFor(t, "the fake GPU, and not only the software GPU, to get a request", func() bool {
+				if got := completeFour(t, n); got != want {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				return fake.Calls("cuLaunchKernel") > before || fake.Unfired() == 0
+			})
 			if unfired := fake.Unfired(); unfired != 0 {
 				t.Errorf("%d faults were not reached", unfired)
 			}
 			fake.Reset()
-			if got != want {
-				t.Errorf("got %v, want %v", got, want)
-			}
 			awaitServing(t, n, 1, 1)
 			awaitIdle(t, n)
 			if logged := log.take(); !strings.Contains(logged, tc.says) {

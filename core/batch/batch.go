@@ -123,7 +123,7 @@ type Emission struct {
 	Index  int // in the output, from 0
 	Token  uint32
 	Finish Finish // if Stop, Token is the stop token and not part of the output
-	Cached int    // prompt tokens found in cached blocks at the first admission; 0 if that was at another replica
+	Cached int    // prompt tokens found in cached blocks at the first admission; 0 if that was elsewhere
 }
 
 // sequence is a request known to the scheduler.
@@ -148,8 +148,8 @@ type sequence struct {
 
 func (s *sequence) output() []uint32 { return s.tokens[len(s.Prompt):] }
 
-// admit records that the sequence has been admitted. If it has output by then, it was admitted by another replica
-// before, and what it finds may be its own blocks.
+// admit records that the sequence has been admitted. If it has output by then, another replica or an earlier
+// incarnation had admitted it, and what it finds may be its own blocks.
 func (s *sequence) admit() {
 	if !s.admitted && len(s.output()) == 0 {
 		s.cached = min(s.computed, len(s.Prompt))
