@@ -35,6 +35,12 @@
 // Announcements of the same incarnation are numbered. An announcement was "applied before" if its
 // number is not above that of the last applied one.
 //
+// Two nodes may have a replica of one name for a while, if the name was used again while one of them was
+// away. The router knows the blocks of one of them only. When it turns to the other one, it has missed some
+// of its reports. With each report it then requests a snapshot from the replica's node, or, on its own node,
+// a report with all blocks from the replica, until it gets one. Such a snapshot of a node is applied even if
+// its number is that of the last announcement.
+//
 // Independently of this, the router tracks whether it hears from a peer. If it does not, it avoids
 // the peer's replicas and tiers: a request is routed there only if no other replica serves.
 //

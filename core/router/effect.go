@@ -78,6 +78,9 @@ type Announce struct {
 	Gone, Withdrawn []string
 }
 
+// AskBlocks requests a report with all blocks from a replica of this node.
+type AskBlocks struct{ Replica Actor }
+
 // CorrectAdapters sends a replica of this node the differences between its adapters and the
 // adapters in the catalogue.
 type CorrectAdapters struct{ Replica Actor }
@@ -123,6 +126,7 @@ func (KeepDemand) isEffect()      {}
 func (DropDemand) isEffect()      {}
 func (Share) isEffect()           {}
 func (Announce) isEffect()        {}
+func (AskBlocks) isEffect()       {}
 func (CorrectAdapters) isEffect() {}
 func (Store) isEffect()           {}
 func (DropStored) isEffect()      {}

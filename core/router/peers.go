@@ -93,9 +93,11 @@ func (m *Machine) earlierLife(e event) bool { return e.news.Incarnation < e.peer
 
 func (m *Machine) laterLife(e event) bool { return e.news.Incarnation > e.peer.incarnation }
 
-// newSnapshot reports whether an announcement is a snapshot that was not applied yet.
+// newSnapshot reports whether an announcement is a snapshot that was not applied yet. One with the number
+// of the last announcement was asked for because of its replicas.
 func (m *Machine) newSnapshot(e event) bool {
-	return e.news.Snapshot && (m.laterLife(e) || e.peer.sync == Syncing || !m.applied(e))
+	return e.news.Snapshot && (m.laterLife(e) || e.peer.sync == Syncing || !m.applied(e) ||
+		e.news.Sequence == e.peer.sequence && m.lacksBlocks(e.peer.name))
 }
 
 func (m *Machine) applied(e event) bool { return e.news.Sequence <= e.peer.sequence }
@@ -147,8 +149,9 @@ func (m *Machine) follow(e event) {
 		e.peer.demand = true
 		m.emit(KeepDemand{a.Node})
 	}
+	var partial bool
 	for i, r := range a.Replicas {
-		m.applyReplica(a.Node, r, i)
+		partial = m.applyReplica(a.Node, r, i) || partial
 	}
 	for _, t := range a.Tiers {
 		m.applyTier(a.Node, t)
@@ -163,6 +166,9 @@ func (m *Machine) follow(e event) {
 	}
 	for _, name := range a.Withdrawn {
 		m.dropStatus(a.Node, name)
+	}
+	if partial {
+		m.requestSnapshot(e)
 	}
 }
 

@@ -20,6 +20,7 @@ type replica struct {
 	actor       Actor
 	incarnation uint64
 	state       route.State
+	partial     bool // it has reported blocks that the router does not know
 }
 
 // Reported handles the report of a replica of this node.
@@ -28,7 +29,9 @@ func (m *Machine) Reported(r Report, now time.Time) []Effect {
 		m.local[r.Name] = r.Actor
 		m.emit(Watch{r.Actor})
 	}
-	m.applyReplica(m.node, r, 0)
+	if m.applyReplica(m.node, r, 0) {
+		m.emit(AskBlocks{r.Actor})
+	}
 	if r.State == route.Serving || r.State == route.Suspended {
 		m.emit(CorrectAdapters{r.Actor})
 	}
@@ -49,21 +52,26 @@ func (m *Machine) replicaEnded(who Actor) {
 	}
 }
 
-// applyReplica applies the report number at of the event. If two nodes report a replica of this
-// name, because the name was reused while one of the nodes was away, the serving replica counts.
-func (m *Machine) applyReplica(node string, r Report, at int) {
+// applyReplica applies the report number at of the event, and reports whether the replica has blocks that
+// are not known, so that all of them have to be asked for. If two nodes report a replica of this name,
+// because the name was reused while one of the nodes was away, the serving replica counts. The blocks that
+// the other one reports meanwhile are not kept.
+func (m *Machine) applyReplica(node string, r Report, at int) (partial bool) {
 	t := m.models[r.Model]
 	if t == nil {
 		t = &model{routes: route.NewRoutes(), replicas: make(map[string]replica)}
 		m.models[r.Model] = t
 	}
-	if have, ok := t.replicas[r.Name]; ok && have.node != node {
+	have, ok := t.replicas[r.Name]
+	if ok && have.node != node {
 		if r.State != route.Serving && have.state == route.Serving {
-			return
+			return false
 		}
 		t.routes.Remove(r.Name)
 	}
-	t.replicas[r.Name] = replica{node, r.Actor, r.Incarnation, r.State}
+	// The first report of a replica is a snapshot.
+	partial = !r.Snapshot && (have.node != node || have.partial)
+	t.replicas[r.Name] = replica{node, r.Actor, r.Incarnation, r.State, partial}
 	if r.BlockTokens > 0 {
 		t.blockTokens = r.BlockTokens
 	}
@@ -75,6 +83,19 @@ func (m *Machine) applyReplica(node string, r Report, at int) {
 		t.routes.UpdateBlocks(r.Name, r.Evicted, r.Committed)
 	}
 	m.emit(KeepReplica{r.Model, r.Name, at})
+	return partial
+}
+
+// lacksBlocks reports whether a replica on a node has reported blocks that are not known.
+func (m *Machine) lacksBlocks(node string) bool {
+	for _, t := range m.models {
+		for _, r := range t.replicas {
+			if r.node == node && r.partial {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // removeReplica drops a replica that has ended on a node.

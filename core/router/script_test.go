@@ -30,10 +30,11 @@ import (
 //	find M blocks=N,N,... tiers=N,N,...
 //	snapshot, explain REQUEST
 //
-// A replica m-0 belongs to model m; its blocks have 4 tokens. BLOCKS are +N, -N and the word
-// snapshot. In an announcement, REPORT is replica=m-0, tier=NAME or status=D, with its other words
-// after commas. A line after the effects shows what has changed in the state of the router, of its
-// peers, and of the nodes that it avoids.
+// A replica m-0 belongs to model m; its blocks have 4 tokens. BLOCKS are +N, -N and the words snapshot
+// and delta. A report is a delta, except that the first one of a replica is a snapshot. In an
+// announcement, REPORT is replica=m-0, tier=NAME or status=D, with its other words after commas. A line
+// after the effects shows what has changed in the state of the router, of its peers, and of the nodes
+// that it avoids.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t, m: New("a", nil), now: epoch}
@@ -136,9 +137,9 @@ func (p *player) step(words []string, l line) []Effect {
 	case "tick":
 		return m.Tick(p.now)
 	case "announced":
-		return m.Announced(announcementOf(words, l), p.now)
+		return m.Announced(p.announcementOf(words, l), p.now)
 	case "report":
-		return m.Reported(reportOf(l), p.now)
+		return m.Reported(p.reportOf(l), p.now)
 	case "tier":
 		return m.TierReported(tierOf(l))
 	case "status":
@@ -286,7 +287,7 @@ func membersOf(words []string) (all []Member) {
 
 // announcementOf parses an announcement. It takes the words themselves, because a report may occur
 // several times.
-func announcementOf(words []string, l line) Announcement {
+func (p *player) announcementOf(words []string, l line) Announcement {
 	a := Announcement{
 		Node: l.word(0), Incarnation: l.number("life"), Sequence: l.number("seq"), Snapshot: l.has("snapshot"),
 	}
@@ -295,7 +296,7 @@ func announcementOf(words []string, l line) Announcement {
 		report := parse(append([]string{kind}, strings.Split(value, ",")...))
 		switch kind {
 		case "replica":
-			a.Replicas = append(a.Replicas, reportOf(report))
+			a.Replicas = append(a.Replicas, p.reportOf(report))
 		case "tier":
 			a.Tiers = append(a.Tiers, tierOf(report))
 		case "status":
@@ -312,12 +313,15 @@ func announcementOf(words []string, l line) Announcement {
 var states = map[string]route.State{"loading": route.Loading, "suspended": route.Suspended,
 	"draining": route.Draining, "failed": route.Failed}
 
-func reportOf(l line) Report {
+func (p *player) reportOf(l line) Report {
 	name := l.word(0)
 	model, _, _ := strings.Cut(name, "-")
 	r := Report{
 		Replica: route.Replica{Name: name, State: route.Serving, BlockTokens: 4, MaxSequences: 8, StepTokens: 64},
 		Model:   model, Actor: Actor{ID: name}, Snapshot: l.has("snapshot"),
+	}
+	if m := p.m.models[model]; (m == nil || m.replicas[name] == replica{}) && !l.has("delta") {
+		r.Snapshot = true
 	}
 	for word, state := range states {
 		if l.has(word) {
@@ -396,6 +400,8 @@ func text(e Effect) string {
 			to[i] = a.ID
 		}
 		return fmt.Sprintf("announce %d to %v gone=%v withdrawn=%v", e.Sequence, to, e.Gone, e.Withdrawn)
+	case AskBlocks:
+		return "ask " + e.Replica.ID + " for its blocks"
 	case CorrectAdapters:
 		return "correct adapters of " + e.Replica.ID
 	case Store:

@@ -50,6 +50,8 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 			share(r.delta, ctx.Message())
 		case core.Announce:
 			r.announce(ctx, e)
+		case core.AskBlocks:
+			ctx.Request(pidOf(e.Replica), &messages.GetReplica{})
 		case core.CorrectAdapters:
 			r.correctAdapters(ctx, e)
 		case core.Store:

@@ -81,6 +81,22 @@ func TestReplicasReportToRestartedRouter(t *testing.T) {
 	})
 }
 
+// TestReplicaIsAskedForBlocks checks that a router asks a replica of which it has missed reports for a report
+// with all blocks, until it gets one.
+func TestReplicaIsAskedForBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a := w.start("a")
+		for i, snapshot := range []bool{false, false, true, false} {
+			w.announce(a, "m-0", func(a *messages.ReplicaAnnounced) { a.Snapshot = snapshot })
+			want := min(i+1, 2)
+			if n := len(testkit.Got[*messages.GetReplica](w.replicas["m-0"])); n != want {
+				t.Errorf("after report %d: asked %d times, want %d", i+1, n, want)
+			}
+		}
+	})
+}
+
 // startEmpty starts a router that has received no stored deployments.
 func (w *testCluster) startEmpty(name string, informed func()) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
