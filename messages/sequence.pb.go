@@ -1109,6 +1109,7 @@ type TokensEmitted struct {
 	Logprobs      []*TokenLogprobs       `protobuf:"bytes,5,rep,name=logprobs,proto3" json:"logprobs,omitempty"` // one per token, if requested
 	Finish        FinishReason           `protobuf:"varint,6,opt,name=finish,proto3,enum=troupe.v1.FinishReason" json:"finish,omitempty"`
 	CachedTokens  uint32                 `protobuf:"varint,7,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"` // prompt tokens found in cached KV blocks
+	Revision      uint64                 `protobuf:"fixed64,8,opt,name=revision,proto3" json:"revision,omitempty"`                            // hash of the digest of the replica's files; 0: they have none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1188,6 +1189,13 @@ func (x *TokensEmitted) GetFinish() FinishReason {
 func (x *TokensEmitted) GetCachedTokens() uint32 {
 	if x != nil {
 		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *TokensEmitted) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
 	}
 	return 0
 }
@@ -1618,7 +1626,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\aoutcome\"U\n" +
 	"\x10SequenceAccepted\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\rR\awaiting\x12'\n" +
-	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\"\x95\x02\n" +
+	"\x0frevision_digest\x18\x02 \x01(\tR\x0erevisionDigest\"\xb1\x02\n" +
 	"\rTokensEmitted\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12 \n" +
@@ -1628,7 +1636,8 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x06tokens\x18\x04 \x03(\rR\x06tokens\x124\n" +
 	"\blogprobs\x18\x05 \x03(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\x12/\n" +
 	"\x06finish\x18\x06 \x01(\x0e2\x17.troupe.v1.FinishReasonR\x06finish\x12#\n" +
-	"\rcached_tokens\x18\a \x01(\rR\fcachedTokens\"T\n" +
+	"\rcached_tokens\x18\a \x01(\rR\fcachedTokens\x12\x1a\n" +
+	"\brevision\x18\b \x01(\x06R\brevision\"T\n" +
 	"\rTokenLogprobs\x12\x18\n" +
 	"\alogprob\x18\x01 \x01(\x02R\alogprob\x12)\n" +
 	"\x03top\x18\x02 \x03(\v2\x17.troupe.v1.TokenLogprobR\x03top\">\n" +

@@ -12,54 +12,57 @@
 // ended but the last one also cancels another sender of tokens and ends the actor. "The replica" is
 // the assigned one; a message without a sender counts as coming from it.
 //
-//	event           state               guard                          next       effects
-//	start           created                                            routing    ask the router
-//	routed          routing … waiting                                  submitted  abandon silent; watch, submit
-//	route-refused   routing … waiting   final                          ended      relay the refusal
-//	                routing … waiting   deadline passed                ended      fail: deadline
-//	                routing … waiting                                  delayed    set the timer
-//	queued          routing … waiting   deadline passed                ended      fail: deadline
-//	                routing … waiting                                  waiting    set the timer
-//	accepted        submitted, serving  not from the replica           same       ignore
-//	                submitted, serving                                 serving    keep the revision
-//	submit-refused  submitted, serving  not from the replica           same       ignore
-//	                submitted, serving  final                          ended      relay the refusal
-//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
-//	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
-//	                submitted, serving                                 delayed    unwatch; set the timer
-//	emitted         routing … serving   after a gap, from the replica  routing    unwatch; ask the router
-//	                routing … serving   after a gap                    same       note the other replica
-//	                routing … serving   last, from the replica         ended      deliver
-//	                routing … serving   last                           ended      deliver; cancel
-//	                submitted           from the replica               serving    deliver
-//	                routing … serving                                  same       deliver; note the other replica
-//	interrupted     submitted, serving  not from the replica           same       ignore
-//	                submitted, serving  of an earlier incarnation      same       ignore
-//	                submitted, serving  final                          ended      relay the refusal
-//	                submitted, serving  preempted                      delayed    unwatch; set the timer
-//	                submitted, serving  too many without a token       ended      fail: engine failed
-//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
-//	                submitted, serving  faulty                         delayed    avoid it; unwatch; set the timer
-//	                submitted, serving                                 delayed    unwatch; set the timer
-//	status          submitted, serving  not from the replica           same       ignore
-//	                submitted, serving  sequence or tokens lost        submitted  submit again
-//	                submitted, serving                                 serving    —
-//	moved           submitted, serving  to the replica                 same       ignore
-//	                submitted, serving  not from the replica           same       cancel there
-//	                routing … serving                                  submitted  tell the router; watch, query
-//	lost            submitted, serving  not from the replica           same       ignore
-//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
-//	                submitted, serving                                 delayed    avoid it; unwatch; set the timer
-//	timer           routing … serving   of an earlier attempt          same       ignore
-//	                routing … serving   deadline passed                ended      fail: deadline; cancel
-//	                routing … waiting                                  routing    ask the router
-//	                submitted, serving  unanswered for 10 s            routing    avoid it; unwatch; ask the router
-//	                submitted, serving  silent for 1.2 s               routing    unwatch; ask the router
-//	                submitted, serving  silent for 0.4 s               same       query; set the timer
-//	                submitted, serving                                 same       set the timer
-//	close           created … serving                                  ended      cancel
-//	                ended               again                          same       ignore
-//	stop            any                                                ended      unwatch; stop the timer
+//	event           state               guard                             next       effects
+//	start           created                                               routing    ask the router
+//	routed          routing … waiting                                     submitted  abandon silent; watch, submit
+//	route-refused   routing … waiting   final                             ended      relay the refusal
+//	                routing … waiting   deadline passed                   ended      fail: deadline
+//	                routing … waiting                                     delayed    set the timer
+//	queued          routing … waiting   deadline passed                   ended      fail: deadline
+//	                routing … waiting                                     waiting    set the timer
+//	accepted        submitted, serving  not from the replica              same       ignore
+//	                submitted, serving                                    serving    keep the revision
+//	submit-refused  submitted, serving  not from the replica              same       ignore
+//	                submitted, serving  final                             ended      relay the refusal
+//	                submitted, serving  deadline passed                   ended      fail: deadline; cancel
+//	                submitted, serving  faulty                            delayed    avoid it; unwatch; set the timer
+//	                submitted, serving                                    delayed    unwatch; set the timer
+//	emitted         routing … serving   first, of unknown files           same       ignore
+//	                routing … serving   of other files, from the replica  routing    unwatch; ask the router
+//	                routing … serving   of other files                    same       cancel there
+//	                routing … serving   after a gap, from the replica     routing    unwatch; ask the router
+//	                routing … serving   after a gap                       same       note the other replica
+//	                routing … serving   last, from the replica            ended      deliver
+//	                routing … serving   last                              ended      deliver; cancel
+//	                submitted           from the replica                  serving    deliver
+//	                routing … serving                                     same       deliver; note the other replica
+//	interrupted     submitted, serving  not from the replica              same       ignore
+//	                submitted, serving  of an earlier incarnation         same       ignore
+//	                submitted, serving  final                             ended      relay the refusal
+//	                submitted, serving  preempted                         delayed    unwatch; set the timer
+//	                submitted, serving  too many without a token          ended      fail: engine failed
+//	                submitted, serving  deadline passed                   ended      fail: deadline; cancel
+//	                submitted, serving  faulty                            delayed    avoid it; unwatch; set the timer
+//	                submitted, serving                                    delayed    unwatch; set the timer
+//	status          submitted, serving  not from the replica              same       ignore
+//	                submitted, serving  sequence or tokens lost           submitted  submit again
+//	                submitted, serving                                    serving    —
+//	moved           submitted, serving  to the replica                    same       ignore
+//	                submitted, serving  not from the replica              same       cancel there
+//	                routing … serving                                     submitted  tell the router; watch, query
+//	lost            submitted, serving  not from the replica              same       ignore
+//	                submitted, serving  deadline passed                   ended      fail: deadline; cancel
+//	                submitted, serving                                    delayed    avoid it; unwatch; set the timer
+//	timer           routing … serving   of an earlier attempt             same       ignore
+//	                routing … serving   deadline passed                   ended      fail: deadline; cancel
+//	                routing … waiting                                     routing    ask the router
+//	                submitted, serving  unanswered for 10 s               routing    avoid it; unwatch; ask the router
+//	                submitted, serving  silent for 1.2 s                  routing    unwatch; ask the router
+//	                submitted, serving  silent for 0.4 s                  same       query; set the timer
+//	                submitted, serving                                    same       set the timer
+//	close           created … serving                                     ended      cancel
+//	                ended               again                             same       ignore
+//	stop            any                                                   ended      unwatch; stop the timer
 //
 // In waiting, no replica serves the model yet, and the router of this node has given the sequence a
 // place in order of class and arrival. The session asks for it again each second: a router that has
@@ -71,6 +74,10 @@
 // not learned that it was replaced. The machine remembers one such sender at a time and delivers
 // its tokens. It cancels that sender once the assigned replica still sends 0.4 s later, when a
 // third replica sends, and at the end.
+//
+// Tokens name the files that computed them. If two replicas with different files were given the sequence
+// before there was output, the client gets the tokens of one of them only. First tokens are ignored while
+// no replica has accepted the sequence: the digest of their files would not be known to the router.
 //
 // # Invariants
 //
@@ -95,8 +102,8 @@
 //     one, or has output, keeps it for its life, and is not refused before its deadline because its model is preempted
 //   - begun: the router learns that a sequence has begun if and only if a replica was found for it, or
 //     it has output; a crash of the session changes nothing of that
-//   - revision: output is continued only with the files that computed it, and their digest, once
-//     known, changes only while there is no output
+//   - revision: output is continued only with the files that computed it, no token of other files is delivered,
+//     and the digest, once known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end
 //   - ignored: an ignored event changes nothing
 //   - released: after Stop no replica is watched and no timer is set

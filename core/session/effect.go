@@ -97,10 +97,11 @@ const (
 	SessionEnded CancelReason = iota // the session ended
 	Duplicate                        // another replica decodes the sequence too
 	Stray                            // a replica other than the assigned one moved it there
+	OtherFiles                       // the output was computed by other files than the replica's
 )
 
 func (r CancelReason) String() string {
-	return [...]string{"session ended", "duplicate", "stray"}[r]
+	return [...]string{"session ended", "duplicate", "stray", "other files"}[r]
 }
 
 func (AskRoute) isEffect()     {}

@@ -37,6 +37,8 @@ type Machine struct {
 
 	seen     int    // output tokens that the client has
 	revision string // digest of the files that computed the output
+	// fingerprint is that of revision.
+	fingerprint uint64
 
 	replica    Replica   // assigned; zero while routing
 	other      Actor     // also sends tokens, or is about to take over; zero: none

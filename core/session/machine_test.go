@@ -120,10 +120,13 @@ func (w *world) emitted(*rapid.T) {
 	tokens := Tokens{
 		From: w.actor(), First: max(0, w.delivered+rapid.IntRange(-3, 2).Draw(w.T, "first")),
 		Count: rapid.IntRange(0, 4).Draw(w.T, "count"), Finished: rapid.IntRange(0, 9).Draw(w.T, "last") == 0,
+		Revision: w.files(),
 	}
-	was, had := w.m.State(), w.delivered
+	was, had, foreign := w.m.State(), w.delivered, w.foreign(tokens)
 	effects := w.do(tokens, func() []Effect { return w.m.Emitted(tokens, w.now) })
-	w.hearIn(was, live...)
+	if !foreign {
+		w.hearIn(was, live...)
+	}
 	if w.delivered == had {
 		return
 	}

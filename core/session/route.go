@@ -6,7 +6,8 @@ import (
 )
 
 func (m *Machine) start(e event) {
-	m.seen, m.revision = e.output, e.digest
+	m.seen = e.output
+	m.setRevision(e.digest)
 	if m.seen > 0 {
 		m.place(e)
 	}
@@ -108,7 +109,7 @@ func (m *Machine) accepted(e event) {
 	m.hear(e)
 	m.replica.Incarnation = e.incarnation
 	if m.outputRevision() == "" {
-		m.revision = e.digest
+		m.setRevision(e.digest)
 		m.emit(KeepRevision{e.digest})
 	}
 }

@@ -79,7 +79,9 @@ func (p *player) step(name string) []Effect {
 	case "submit-refused":
 		return m.SubmitRefused(p.from(), p.refusal(), now)
 	case "emitted":
-		return m.Emitted(Tokens{p.from(), p.number("first"), p.number("count"), p.has("last")}, now)
+		return m.Emitted(Tokens{
+			p.from(), p.number("first"), p.number("count"), p.has("last"), Fingerprint(p.words["revision"]),
+		}, now)
 	case "interrupted":
 		return m.Interrupted(p.from(), uint64(p.number("life")), p.refusal(), now)
 	case "status":

@@ -61,4 +61,5 @@ type Tokens struct {
 	From         Actor
 	First, Count int // index of the first in the output, and their number
 	Finished     bool
+	Revision     uint64 // Fingerprint of the files that computed them
 }

@@ -28,6 +28,9 @@ var (
 	preempted   = guard{"preempted", interruptPreempted}
 	expired     = guard{"deadline passed", (*Machine).expired}
 	gap         = guard{"after a gap", (*Machine).gap}
+	unknown     = guard{"first, of unknown files", (*Machine).unknownFiles}
+	ownOther    = guard{"of other files, from the replica", both((*Machine).otherFiles, (*Machine).own)}
+	otherFiles  = guard{"of other files", (*Machine).otherFiles}
 	ownGap      = guard{"after a gap, from the replica", both((*Machine).gap, (*Machine).own)}
 	ownFinish   = guard{"last, from the replica", both((*Machine).finished, (*Machine).own)}
 	finish      = guard{"last", (*Machine).finished}
@@ -64,6 +67,9 @@ var rows = table.New("session", []row{
 	{assigned, SubmitRefused, isFaulty, Delayed, (*Machine).faultyRefused, "avoid it; unwatch; set the timer"},
 	{assigned, SubmitRefused, always, Delayed, (*Machine).submitRefused, "unwatch; set the timer"},
 
+	{live, Emitted, unknown, same, nil, "ignore"},
+	{live, Emitted, ownOther, Routing, (*Machine).leaveFiles, "unwatch; ask the router"},
+	{live, Emitted, otherFiles, same, (*Machine).cancelSender, "cancel there"},
 	{live, Emitted, ownGap, Routing, (*Machine).tokensMissing, "unwatch; ask the router"},
 	{live, Emitted, gap, same, (*Machine).track, "note the other replica"},
 	{live, Emitted, ownFinish, Ended, (*Machine).finishOwn, "deliver"},

@@ -18,6 +18,7 @@ type world struct {
 
 	delivered int       // tokens that the client has received
 	kept      string    // revision that the actor keeps
+	computed  uint64    // fingerprint of the files that computed the output; 0: unknown
 	place     time.Time // that the actor keeps; zero: none
 	begun     bool      // that the actor keeps
 	outcomes  int
@@ -44,7 +45,9 @@ func (w *world) begin(t *rapid.T, now time.Time) {
 	w.m = New(Config{
 		Adapter: rapid.Bool().Draw(t, "adapter"), Deadline: w.deadline, Placed: w.place, Begun: w.begun,
 	})
-	w.delivered = rapid.IntRange(0, 2).Draw(t, "output")
+	if w.delivered = rapid.IntRange(0, 2).Draw(t, "output"); w.delivered > 0 {
+		w.computed = Fingerprint(w.kept)
+	}
 	w.do(Tokens{}, func() []Effect { return w.m.Start(w.delivered, w.kept, w.now) })
 }
 
@@ -87,6 +90,9 @@ func (w *world) carryOut(e Effect, tokens Tokens) {
 		last := tokens.First + tokens.Count
 		if start := tokens.First + e.Skip; e.Skip < 0 || e.Skip > tokens.Count || start != min(w.delivered, last) {
 			w.Fatalf("once: the client has %d tokens and gets those from %d on", w.delivered, start)
+		}
+		if tokens.Revision != 0 && last > w.delivered {
+			w.checkFiles(tokens.Revision)
 		}
 		w.delivered = max(w.delivered, last)
 		if tokens.Finished {
@@ -157,6 +163,32 @@ func (w *world) checkRevision(got string) {
 	if got != want {
 		w.Fatalf("revision: asked for %q, want %q", got, want)
 	}
+}
+
+// checkFiles checks that new tokens were computed by the same files as the output, and that the actor keeps the
+// digest of the files that computed the first ones.
+func (w *world) checkFiles(revision uint64) {
+	if w.computed == 0 && w.delivered == 0 {
+		w.computed = revision
+	}
+	if w.computed != 0 && w.computed != revision || w.delivered == 0 && Fingerprint(w.kept) != revision {
+		w.Fatalf("revision: tokens of files %x after tokens of %x; %q is kept", revision, w.computed, w.kept)
+	}
+}
+
+// foreign reports whether tokens must not be delivered: the output was computed by other files, or the actor does
+// not know the digest of the files of the first ones.
+func (w *world) foreign(t Tokens) bool {
+	if w.kept == "" {
+		return t.Revision != 0 && w.delivered == 0
+	}
+	return t.Revision != 0 && t.Revision != Fingerprint(w.kept)
+}
+
+// files returns the fingerprint of the files of a replica, which are those of the output more often than others.
+func (w *world) files() uint64 {
+	return rapid.SampledFrom([]uint64{0, Fingerprint(w.kept), Fingerprint(w.kept), Fingerprint("r-1"), Fingerprint("r-2")}).
+		Draw(w.T, "files")
 }
 
 // checkCancelled checks that a session cancels no sequence at its own replica unless it ends.

@@ -28,7 +28,10 @@ func Props(cfg Config) *actor.Props {
 		kept.incarnation++
 		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
 		m.Standby, m.Canary = kept.standby, kept.canary
-		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
+		return &replica{
+			Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m),
+			reply: wire.NewReply(kept.incarnation, ""),
+		}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
@@ -51,6 +54,7 @@ type replica struct {
 	cancel      context.CancelFunc
 
 	model      *messages.ModelLoaded // nil until the GPU actor answers
+	reply      wire.Reply            // messages to sessions
 	failure    *messages.Refused     // set in state Failed
 	engine     *actor.PID            // nil until the blocks are adopted
 	engineLife uint64                // incarnation of the engine, from its last EngineReady

@@ -42,6 +42,7 @@ func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
 	if r.model = msg.GetLoaded(); fresh && !r.model.GetShared() {
 		r.kept.loads++
 	}
+	r.reply = wire.NewReply(r.incarnation, r.model.GetRevisionDigest())
 }
 
 // open opens the copiers of blocks and starts the engine.

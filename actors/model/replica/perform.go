@@ -60,11 +60,11 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Reattach:
 			r.reattach(ctx, e)
 		case core.Accept:
-			answer(ctx, r.wire().Accept(e, r.model.GetRevisionDigest()))
+			answer(ctx, r.reply.Accept(e))
 		case core.Refuse:
-			answer(ctx, r.wire().Refuse(e))
+			answer(ctx, r.reply.Refuse(e))
 		case core.Finish:
-			ctx.Request(ctx.Sender(), r.wire().Finished(e))
+			ctx.Request(ctx.Sender(), r.reply.Finished(e))
 		case core.Claimed:
 			r.migrations.Claim(ctx, e.ID)
 		case core.Queued:

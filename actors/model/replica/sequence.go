@@ -28,9 +28,6 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 // base returns the model that conversions of sequences depend on.
 func (r *replica) base() wire.Base { return wire.Base{Model: r.Spec.GetModel(), EOS: r.model.GetEos()} }
 
-// wire returns the converter that builds this incarnation's messages to sessions.
-func (r *replica) wire() wire.Incarnation { return wire.Incarnation(r.incarnation) }
-
 // attach records the session of a submitted sequence.
 func (r *replica) attach(ctx actor.Context, e core.Attach) {
 	spec := ctx.Message().(*messages.SubmitSequence).GetSequence()
@@ -48,7 +45,7 @@ func (r *replica) reattach(ctx actor.Context, e core.Reattach) {
 	if c.Logprobs != nil {
 		logprobs = c.Logprobs[e.First-c.Base:]
 	}
-	ctx.Request(c.Session, r.wire().Repeated(e, logprobs))
+	ctx.Request(c.Session, r.reply.Repeated(e, logprobs))
 }
 
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
@@ -72,7 +69,7 @@ func (r *replica) interrupt(ctx actor.Context, e core.Interrupt) {
 	if e.Reason == core.Relayed {
 		why = ctx.Message().(interface{ GetRefused() *messages.Refused }).GetRefused()
 	}
-	ctx.Request(r.sequences[e.ID].Session, r.wire().Interrupted(e.ID, why))
+	ctx.Request(r.sequences[e.ID].Session, r.reply.Interrupted(e.ID, why))
 }
 
 // drop forgets a sequence, its restore, and its migration.

@@ -72,6 +72,6 @@ func (r *replica) emit(ctx actor.Context, e core.Emit) {
 		if lp != nil && t.Finish != batch.Stop {
 			c.Logprobs = append(c.Logprobs, lp)
 		}
-		ctx.Request(c.Session, r.wire().Emitted(t, lp))
+		ctx.Request(c.Session, r.reply.Emitted(t, lp))
 	}
 }

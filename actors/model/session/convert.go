@@ -60,6 +60,7 @@ func tokensOf(from *actor.PID, msg *messages.TokensEmitted) core.Tokens {
 	return core.Tokens{
 		From: actorOf(from), First: int(msg.GetFirstIndex()), Count: len(msg.GetTokens()),
 		Finished: msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED,
+		Revision: msg.GetRevision(),
 	}
 }
 
