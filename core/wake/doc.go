@@ -26,7 +26,7 @@
 // # Models
 //
 // A model with waiting requests is reported to its deployment with a Wake at once and then each
-// second, with their number, and a last time with 0 when no request waits any longer.
+// second, with their number, and a last time with 0 as soon as no request waits any longer.
 //
 // # Invariants
 //
@@ -40,7 +40,7 @@
 //   - alive: no request waits that was not asked for within 3 s before a tick
 //   - answered: each request that stops waiting was answered, withdrawn, refused or not asked for
 //   - woken: after each tick, each model with waiting requests was reported within the last second
-//     with their number, and no other model was reported last with a number above 0
-//   - deduplicated: a model is reported at most once a second, but for the first request after a
-//     report with 0
+//     with their number; after each event, no other model was reported last with a number above 0
+//   - deduplicated: a model is reported at most once a second, but for a report with 0 and the first
+//     request after that
 package wake

@@ -138,7 +138,8 @@ func (w *world) do(effects []Effect, id string, r *Request) {
 			}
 			delete(w.waiting, e.ID)
 		case Wake:
-			if last, ok := w.at[e.Model]; ok && w.reported[e.Model] > 0 && w.now.Sub(last) < time.Second {
+			last, ok := w.at[e.Model]
+			if ok && e.Waiting > 0 && w.reported[e.Model] > 0 && w.now.Sub(last) < time.Second {
 				w.Fatalf("deduplicated: %s reported again after %s", e.Model, w.now.Sub(last))
 			}
 			if e.Waiting != w.count(e.Model) {
@@ -203,8 +204,8 @@ func (w *world) check() {
 		w.Fatalf("bounded: %d requests with %d bytes wait", total, bytes)
 	}
 	for _, model := range []string{"m", "n"} {
-		if _, known := w.q.models[model]; !known && w.reported[model] > 0 {
-			w.Fatalf("woken: %s was reported last with %d", model, w.reported[model])
+		if w.count(model) == 0 && w.reported[model] > 0 {
+			w.Fatalf("woken: no request waits for %s, which was reported last with %d", model, w.reported[model])
 		}
 	}
 }

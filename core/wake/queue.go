@@ -12,7 +12,7 @@ const (
 	AskInterval = time.Second
 
 	askTimeout   = 3 * time.Second // without being asked for, a request is dropped
-	wakeInterval = time.Second     // between two Wakes for a model
+	wakeInterval = time.Second     // between two Wakes for a model with waiting requests
 	maxBytes     = 64 << 20        // of the prompts of all waiting requests
 )
 
@@ -137,11 +137,12 @@ func (q *Queue) inOrder(name string) []*waiter {
 	})
 }
 
-// report emits the Wakes that are due.
+// report emits the Wakes that are due. One with 0 is due at once, so that requests that were answered do not
+// wake a deployment that an operator has put to sleep since.
 func (q *Queue) report(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(q.models)) {
 		m := q.models[name]
-		if !m.woken.IsZero() && now.Sub(m.woken) < wakeInterval {
+		if len(m.waiting) > 0 && !m.woken.IsZero() && now.Sub(m.woken) < wakeInterval {
 			continue
 		}
 		q.emit(Wake{name, len(m.waiting)})
