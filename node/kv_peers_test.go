@@ -205,40 +205,40 @@ func text(first uint32, tokens int) []uint32 {
 	return prompt
 }
 
-// startTieredPeers starts two nodes. The first one has tiers, and so few HBM blocks that its blocks
-// are soon only in the tiers.
+// startTieredPeers starts two nodes, of which the first one has a tier below HBM.
 func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 	return startPeers(t, func(i int, c *node.Config) {
 		if i > 0 {
 			return
 		}
-		c.Tiers.Watermark = 0.2
 		if c.Tiers.DRAMBytes = 400 * 64 << 10; nvme {
 			c.Tiers.DRAMBytes, c.Tiers.NVMeBytes, c.Tiers.NVMePath = 0, 400*64<<10, path
 		}
 	}, nil)
 }
 
-// generateAndDemote generates for a prompt, and then for others until the blocks of the first are
-// only in the tiers, as another node knows. A block is not evicted while it is copied to a tier, so
-// that the number of the others depends on the disk.
+// generateAndDemote generates for a prompt, offloads its blocks to the tiers and flushes the replica, until its blocks
+// are only in the tiers, as another node knows. Blocks that are being copied stay where they are.
 func (p *kvPeer) generateAndDemote(prompt []uint32, knows *kvPeer) (tokens []uint32) {
 	p.t.Helper()
 	tokens, _ = p.generate(prompt)
-	replica, i := p.replica().GetName(), uint32(0)
+	replica := p.replica().GetName()
 	knows.awaitBlocks(replica, prompt)
-	const others = 8 // which do not fit into the replica
-	for range others {
-		p.generate(text(100+i, 200))
-		i++
-	}
-	waitFor(p.t, "the blocks to leave the replica", func() bool {
-		if !knows.hasBlock(replica, prompt) {
-			return true
+	do := func(what *messages.KvNodeRequest) *messages.KvMoved {
+		res, err := p.Backend().KV(p.t.Context(), what)
+		if err != nil || len(res.GetMoved()) != 1 {
+			p.t.Fatalf("%v, %v", res, err)
 		}
-		p.generate(text(100+i%others, 200))
-		i++
-		return false
+		return res.GetMoved()[0]
+	}
+	waitFor(p.t, "the blocks to be in the tiers", func() bool {
+		moved := do(&messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}})
+		all, err := p.Status().Tiers(p.t.Context())
+		return err == nil && moved.GetBlocks() == 0 && all[0].GetArriving() == 0 && all[0].GetResident() > 0
+	})
+	waitFor(p.t, "the blocks to leave the replica", func() bool {
+		do(&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "hbm"}}})
+		return !knows.hasBlock(replica, prompt)
 	})
 	return tokens
 }
