@@ -231,13 +231,15 @@ func (p *kvPeer) generateAndDemote(prompt []uint32, knows *kvPeer) (tokens []uin
 		}
 		return res.GetMoved()[0]
 	}
+	offload := &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}
+	flush := &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "hbm"}}
 	waitFor(p.t, "the blocks to be in the tiers", func() bool {
-		moved := do(&messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}})
+		moved := do(&messages.KvNodeRequest{What: offload})
 		all, err := p.Status().Tiers(p.t.Context())
 		return err == nil && moved.GetBlocks() == 0 && all[0].GetArriving() == 0 && all[0].GetResident() > 0
 	})
 	waitFor(p.t, "the blocks to leave the replica", func() bool {
-		do(&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "hbm"}}})
+		do(&messages.KvNodeRequest{What: flush})
 		return !knows.hasBlock(replica, prompt)
 	})
 	return tokens

@@ -88,11 +88,11 @@ func (w *namesakes) report(node string, state route.State, block uint64) {
 		w.blocks[node] = map[uint64]bool{}
 	}
 	w.blocks[node][block] = true
-	w.send(node, Report{Replica: route.Replica{Name: "m-0", State: state}, Snapshot: begins, Committed: []uint64{block}})
+	w.send(node, Report{Replica: route.Replica{State: state}, Snapshot: begins, Committed: []uint64{block}})
 }
 
 func (w *namesakes) send(node string, r Report) {
-	r.Model, r.Actor, r.BlockTokens = "m", Actor{node, "m-0"}, 1
+	r.Model, r.Name, r.Actor, r.BlockTokens = "m", "m-0", Actor{node, "m-0"}, 1
 	w.perform(node, []Report{r}, w.routers[node].Reported(r, w.now))
 }
 
@@ -116,7 +116,7 @@ func (w *namesakes) perform(node string, of []Report, effects []Effect) {
 		case AskSnapshot:
 			w.snapshot(e.Peer.Address, node)
 		case AskBlocks:
-			w.send(node, Report{Replica: route.Replica{Name: "m-0", State: route.Serving}, Snapshot: true,
+			w.send(node, Report{Replica: route.Replica{State: route.Serving}, Snapshot: true,
 				Committed: sortedBlocks(w.blocks[node])})
 		}
 	}
@@ -126,8 +126,10 @@ func (w *namesakes) snapshot(of, to string) {
 	s := w.routers[of].Snapshot()
 	a := Announcement{Node: of, Incarnation: 1, Sequence: s.Sequence, Snapshot: true}
 	for _, b := range s.Replicas {
-		a.Replicas = append(a.Replicas, Report{Replica: route.Replica{Name: b.Name, State: route.Serving, BlockTokens: 1},
-			Model: b.Model, Actor: Actor{of, b.Name}, Snapshot: true, Committed: b.Blocks})
+		a.Replicas = append(a.Replicas, Report{
+			Replica: route.Replica{Name: b.Name, State: route.Serving, BlockTokens: 1}, Model: b.Model,
+			Actor: Actor{of, b.Name}, Snapshot: true, Committed: b.Blocks,
+		})
 	}
 	w.perform(to, nil, w.routers[to].Announced(a, w.now))
 }

@@ -113,12 +113,12 @@
 //   - no request is refused, the waits for tokens are bounded, and little is computed twice
 //
 // At the end every request has ended and nothing of it is left; HBM tiers, replicas, devices and
-// deployments agree about blocks, leases, states and incarnations; no tier waits for a block; and no
-// actor knows a request any longer, except in records of a fixed size. Each deployment has assignments, and
-// its replicas are the assigned ones. One planner leads, all planners answer, and the plan no longer changes.
-// Then each node serves a request for each model that has active replicas, and all is at rest again.
-// The number of replicas of a model has changed its direction once at most since the end of the load. With
-// Options.Elastic, it is within its bounds.
+// deployments agree about blocks, leases, states and incarnations; all routers know the blocks of the replicas
+// that serve; no tier waits for a block; and no actor knows a request any longer, except in records of a fixed
+// size. Each deployment has assignments, and its replicas are the assigned ones. One planner leads, all planners
+// answer, and the plan no longer changes. Then each node serves a request for each model that has active replicas,
+// and all is at rest again. The number of replicas of a model has changed its direction once at most since the end
+// of the load, and once at most after these requests. With Options.Elastic, it is within its bounds.
 //
 // # Files
 //

@@ -83,7 +83,7 @@ const crowdBytes = 32 << 20
 
 // TestCrowd has more models than fit, all of which requests wait for.
 func TestCrowd(t *testing.T) {
-	seen := scenario(t, dst.Options{Calls: 60, Crowd: 6, DeviceBytes: crowdBytes, Faults: []dst.Fault{}}, 3, 4)
+	seen := scenario(t, dst.Options{Calls: 60, Crowd: 6, DeviceBytes: crowdBytes, Faults: []dst.Fault{}}, 4, 5)
 	t.Log(seen)
 	for _, what := range []string{"replicas displaced", "models refused"} {
 		if *firstSeed == 0 && *pick == 0 && seen[what] == 0 {

@@ -35,6 +35,7 @@ func (c *cluster) disagreements(report func(string, ...any)) {
 		for i := range n.devices {
 			c.restlessHBM(n, query.GPUName(i), replicas, report)
 		}
+		c.restlessRoutes(n, replicas, report)
 		for _, id := range leftProcesses(n.system) {
 			report("%s still has %s", n.cfg.Name, id)
 		}

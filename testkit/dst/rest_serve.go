@@ -16,6 +16,7 @@ func (c *cluster) checkServes() {
 	if len(c.result.Failures) > 0 || c.world.livelock != nil {
 		return
 	}
+	c.checks.turned() // the requests are a load of their own
 	var asked []*Call
 	for _, m := range c.models {
 		if c.operator.replicas(m.name) == 0 || c.operator.level(m.name, "") != messages.Level_LEVEL_ACTIVE ||
@@ -31,6 +32,7 @@ func (c *cluster) checkServes() {
 	}
 	c.calls = append(c.calls, asked...)
 	c.world.Run(serveWithin, c.allEnded)
+	c.checks.countTurns()
 	for _, call := range asked {
 		refused, wrong := call.Result()
 		switch {
