@@ -34,8 +34,10 @@ type planChecks struct {
 	stored   map[string]map[string]bool      // by model: replicas with their places, "m-0 on n0/gpu-0"
 	until    map[string]map[string]time.Time // by model: until when those that are no longer stored were
 	restored bool                            // a fault has brought back older values
-	turns    map[string]*course              // by model, since the end of the load
-	counts   Seen
+	// restarted is when an operator restarted a replica, by its name and node.
+	restarted map[[2]string]time.Time
+	turns     map[string]*course // by model, since the end of the load
+	counts    Seen
 }
 
 // course is how the number of replicas of a model has changed.
@@ -43,7 +45,7 @@ type course struct{ last, direction, reversals int }
 
 func newPlanChecks() planChecks {
 	return planChecks{planners: make(map[uint64]string), stored: make(map[string]map[string]bool),
-		until: make(map[string]map[string]time.Time), counts: make(Seen)}
+		until: make(map[string]map[string]time.Time), restarted: make(map[[2]string]time.Time), counts: make(Seen)}
 }
 
 // restore notes that older values come back from now on.
@@ -51,6 +53,13 @@ func (c *checks) restore() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plans.restored = true
+}
+
+// operatorRestarts notes that an operator restarts a replica, which may be leaving: its step hangs, for example.
+func (c *checks) operatorRestarts(replica, node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans.restarted[[2]string{replica, node}] = time.Now()
 }
 
 // planned counts what a planner has decided.
@@ -187,6 +196,9 @@ func (c *checks) isAssigned(what, model, replica, node, gpu string) {
 	}
 	if p.stored[model][place] || p.restored || time.Since(p.until[model][place]) <= within {
 		return
+	}
+	if time.Since(p.restarted[[2]string{replica, node}]) <= within && !p.until[model][place].IsZero() {
+		return // it loads its model again before it goes on leaving
 	}
 	c.failLocked("%s: %s is not assigned", what, place)
 }

@@ -98,6 +98,7 @@ func (f *engineFaults) hangNext(hangs *[]*hang, next *hang) (forget func()) {
 func (c *cluster) restart(n *Node, model string) {
 	for _, r := range c.replicas(model) {
 		if r.node == n {
+			c.checks.operatorRestarts(r.name, n.cfg.Name)
 			n.system.Root.Send(n.pid(query.Replicas),
 				&messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name})
 		}
