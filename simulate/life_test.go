@@ -174,14 +174,14 @@ func TestWake(t *testing.T) {
 		m.Starts != 2 || m.Switches != 0 || fmt.Sprint(m.Loads) != "[{disk 1 4}]" {
 		t.Errorf("%+v", m)
 	}
-	// From 61 s to 129.2 s, and from 301 s to 366.2 s: a minute after it was last seen to have requests.
-	if !near(m.DeviceHours, (68.2+65.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
+	// From 61 s to 127.2 s, and from 301 s to 366.2 s: a minute after it was last seen to have requests.
+	if !near(m.DeviceHours, (66.2+65.2)/3600) || !near(result.DeviceHours, m.DeviceHours) {
 		t.Errorf("%v device-hours", m.DeviceHours)
 	}
 	contains(t, record,
 		`{"at":61.000000000,"event":"assign","replica":"m-0","why":"1 request waits, and no replica serves; a/gpu-0: `,
 		`{"at":67.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"6.5s"}`,
-		`{"at":129.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m0s"}`,
+		`{"at":127.000000000,"event":"withdraw","replica":"m-0","why":"no request for 1m0s"}`,
 		`{"at":303.500000000,"event":"serve","replica":"m-0","device":"a/gpu-0","took":"2.5s"}`)
 }
 
