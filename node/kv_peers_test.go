@@ -236,7 +236,8 @@ func (p *kvPeer) generateAndDemote(prompt []uint32, knows *kvPeer) (tokens []uin
 	waitFor(p.t, "the blocks to be in the tiers", func() bool {
 		moved := do(&messages.KvNodeRequest{What: offload})
 		all, err := p.Status().Tiers(p.t.Context())
-		return err == nil && moved.GetBlocks() == 0 && all[0].GetArriving() == 0 && all[0].GetResident() > 0
+		return err == nil && moved.GetBlocks() == 0 && all[0].GetArriving() == 0 &&
+			int(all[0].GetResident()) >= len(prompt)/16
 	})
 	waitFor(p.t, "the blocks to leave the replica", func() bool {
 		do(&messages.KvNodeRequest{What: flush})

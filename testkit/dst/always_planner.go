@@ -197,7 +197,8 @@ func (c *checks) isAssigned(what, model, replica, node, gpu string) {
 	if p.stored[model][place] || p.restored || time.Since(p.until[model][place]) <= within {
 		return
 	}
-	if time.Since(p.restarted[[2]string{replica, node}]) <= within && !p.until[model][place].IsZero() {
+	restarted := time.Since(p.restarted[[2]string{replica, node}]) <= within
+	if what == "load" && restarted && !p.until[model][place].IsZero() {
 		return // it loads its model again before it goes on leaving
 	}
 	c.failLocked("%s: %s is not assigned", what, place)
